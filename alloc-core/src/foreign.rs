@@ -22,8 +22,6 @@ use crate::host::{Notice, NoticeEvent};
 /// A closed context counts declarations as well, as [outstanding](crate::Outstanding::foreign_bytes). Forgetting the
 /// guard (`mem::forget`) leaves its bytes declared, and keeps the root from closing.
 ///
-/// Any thread may drop it.
-///
 /// ```
 /// use alloc_core::{Context, ContextOptions, Foreign, ForeignKind, FromGlobalAlloc};
 /// # static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;

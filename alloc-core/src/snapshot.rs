@@ -15,8 +15,8 @@ use crate::scope::Scope;
 /// A copy of a tree's accounts.
 ///
 /// The tree's lock is held during the copy, so its shape is consistent; each account is exact when quiet.
-/// [`Display`](core::fmt::Display) draws the tree with a column a scope, each row the sum of its context and all below;
-/// [`write_json`](Snapshot::write_json) writes each context's own account. Both allocate nothing.
+/// [`Display`](core::fmt::Display) draws the tree with a column a scope; [`write_json`](Snapshot::write_json)
+/// writes each context's own account. Both allocate nothing.
 pub struct Snapshot<A: HostSource> {
     nodes: TryVec<SnapshotNode, A>,
     labels: TryVec<u8, A>,

@@ -1,5 +1,3 @@
-//! What is known of a block.
-
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;

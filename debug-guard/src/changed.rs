@@ -25,8 +25,6 @@ impl Changed {
     }
 }
 
-/// `None` if all `len` bytes are as expected.
-///
 /// # Safety
 /// They may be read.
 pub(crate) unsafe fn changes(

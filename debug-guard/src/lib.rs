@@ -103,10 +103,8 @@
 //! handler, called before those that stood, the `__try` of the program and the filter of unhandled exceptions; a
 //! vectored handler that is added later *in front* sees an access first. Reports go to the standard error only there.
 //!
-//! Elsewhere reports go to the standard error only, too, and there are no list at exit, no thread ids and no stacks. A
-//! free reads in front of a pointer that was never a block, which ends the program where nothing is mapped there.
-//! [`Guard::usable_size`](GuardState::usable_size) and [`HostAllocator::validate_pointer`](alloc_core::HostAllocator::validate_pointer)
-//! read nothing in front of a pointer there: all records are searched instead.
+//! Elsewhere reports go to the standard error only, too, and there are no list at exit, no thread ids and no stacks. A free reads in
+//! front of a pointer that was never a block, which ends the program where nothing is mapped there.
 //!
 //! # Memory that fails
 //! [`FailingAllocator`], around a guard or behind one, refuses what its plan, a [`Fault`], says: the n-th request, all

@@ -4,7 +4,6 @@
 //!  request of a site   1 .. 8      9 .. 16    17 .. 32    33 .. 64   ..   from 8 * one_in on
 //!  chance              1           1/2        1/4         1/8             1/one_in
 //! ```
-//! A site that is called rarely is seen at once, and a busy one costs what the floor says.
 
 #![forbid(unsafe_code)]
 

@@ -128,7 +128,6 @@ impl<T: Record> BlockRecordTable<T> {
         }
     }
 
-    /// `None` if the table has not grown so far.
     #[inline(always)]
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         let (k, place) = locate((number as usize).checked_mul(size_of::<T>())?);

@@ -34,7 +34,6 @@ impl<T> GrowableVec<T> {
         Layout::array::<T>(capacity as usize).ok()
     }
 
-    /// `None` if there is capacity for `more` entries.
     pub(crate) fn missing_capacity(&self, more: u32) -> Option<Layout> {
         let wanted = self.length.checked_add(more)?;
         if wanted <= self.capacity {
@@ -93,7 +92,6 @@ impl<T> GrowableVec<T> {
         Some(unsafe { place.read() })
     }
 
-    /// The entries behind it move up.
     pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
         let behind = self.as_mut_slice().get_mut(index..)?;
         if behind.is_empty() {
@@ -247,7 +245,6 @@ impl<T, const N: usize> Chunked<T, N> {
         self.chunks.missing_capacity(1).unwrap_or(Self::CHUNK)
     }
 
-    /// Returns the memory to free.
     pub(crate) fn grow_with(
         &mut self,
         block: HostBlock,

@@ -40,7 +40,6 @@ impl HostBlock {
         self.layout
     }
 
-    /// The caller owns the block.
     pub(crate) const fn into_start(self) -> NonNull<u8> {
         self.start
     }

@@ -86,7 +86,6 @@ impl RegionId {
         }
     }
 
-    /// The id has another tag if the key has other bits of it.
     pub(crate) const fn from_slot_key(key: NonZeroU64, tag: u32) -> Self {
         let low = key.get() as u32;
         let key = RegionKey {
@@ -271,7 +270,6 @@ mod tests {
             }
         }
         assert_eq!(keys.len(), 6 * 4 * 3);
-        // What was never issued has the key of no region.
         for generation in [0, LAST_GENERATION + 1, u32::MAX] {
             let none = RegionId::from_raw([0, 0, generation, 0]);
             assert!(none.slot_key().get() >> 32 >= u64::from(crate::pool::MOVE_TARGET));

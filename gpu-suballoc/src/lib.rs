@@ -24,13 +24,9 @@
 //!   and the structure; [`create_buffer`](GpuAllocator::create_buffer) and [`create_image`](GpuAllocator::create_image) create the resource too.
 //! - Buffers of the application can be [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); a root
 //!   lives at least as long as its crops.
-//! - [`VirtualBlock`] is the structure alone, for any memory.
 //! - `ShaderCache` (feature `cache`) shares compiled shaders between the contexts of a device, and frees those of an owner with the owner.
-//! - `DeviceContexts` (feature `cache`) acquires contexts on devices, with an allocator each. `AshContexts`, with feature `ash` too, also
-//!   compile kernels.
 //!
-//! An [`alloc_core::ContextHandle`] of a context of host memory fits every `memory` parameter: allocators and blocks take any
-//! [`HostAllocator`](alloc_core::HostAllocator), groups and memory maps any [`HostSource`](alloc_core::HostSource), the cache a handle.
+//! An [`alloc_core::ContextHandle`] of a context of host memory fits every `memory` parameter.
 //!
 //! **Errors.** A call whose only refusals are mistakes of the caller returns a [`GpuMisuse`]. A call that memory, a limit or the driver can
 //! refuse too returns a [`GpuError`], and a mistake is its variant [`Misuse`](GpuError::Misuse). So does every call that consumes a

@@ -1,7 +1,4 @@
 //! The choice of a memory type by required, preferred and avoided properties.
-//!
-//! Vulkan specification, *Memory Allocation* / *Device Memory* (`VkPhysicalDeviceMemoryProperties`), and
-//! *Resource Memory Association* (`VkMemoryRequirements`).
 
 #![forbid(unsafe_code)]
 

@@ -19,7 +19,7 @@ pub enum Lifetime {
     Persistent,
 }
 
-/// Which regions may share a page of `bufferImageGranularity` bytes. Vulkan specification, *Buffer-Image Granularity*.
+/// Which regions may share a page of `bufferImageGranularity` bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ResourceKind {
     /// Buffers and linear images.
@@ -83,7 +83,7 @@ pub struct RegionOptions<'n> {
     /// The caller's structures behind `VkMemoryAllocateInfo`, an import for instance; such a region gets a memory object of its own.
     pub next: Option<NextChain>,
     /// Refuse a request that needs a memory object above its heap's budget (`VK_EXT_memory_budget`). A region in a block that exists is
-    /// never refused. [`set_frame`](crate::GpuAllocator::set_frame) says when budgets are asked.
+    /// never refused.
     pub within_budget: bool,
     /// Memory for buffers with device addresses (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`), which a buffer that the allocator creates with
     /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets without this.

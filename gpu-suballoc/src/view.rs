@@ -1,5 +1,3 @@
-//! What reports are made of: totals, and the values of a memory map, all device memory at one moment.
-//!
 //! ```text
 //!  block 0   |region|pad|  free   |region        |pad|spent|free      |     ranges: they tile the block, in order of offset
 //!                |..crop..|                                                 crops: parts of a region, beside the ranges

@@ -41,7 +41,6 @@ mod own {
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
     thread_local! {
-        // Const and without Drop: usable during the whole life of a thread.
         static NUMBER: Cell<u64> = const { Cell::new(0) };
     }
 

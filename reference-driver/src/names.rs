@@ -1,4 +1,4 @@
-//! The commands of Vulkan 1.0 and 1.1. The compiler checks each function against ash's type of its command.
+//! The compiler checks each function against ash's type of its command.
 
 use core::ffi::{CStr, c_char};
 

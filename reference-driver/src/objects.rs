@@ -1,7 +1,4 @@
 //! The device's objects: one line of `objects_table.rs` creates and destroys each.
-//!
-//! A creation builds a chain of allocators from the command's callbacks, and places the object in memory of the most
-//! specific one. A destruction builds the chain again; the object's receipt says which level frees the memory.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};
 

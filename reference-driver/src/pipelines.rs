@@ -1,5 +1,4 @@
-//! A pipeline is a copy of the shaders' words with their specialisation constants. Each shader runs once before its
-//! pipeline is returned.
+//! A pipeline is a copy of the shaders' words with their specialisation constants.
 
 use core::ffi::CStr;
 

@@ -1,4 +1,4 @@
-//! Parses a SPIR-V module. Unknown instructions are refused (RD19).
+//! Unknown instructions are refused (RD19).
 
 use ash::vk;
 

@@ -39,7 +39,6 @@ pub(crate) fn each_specialization(words: &[u32], mut visit: impl FnMut(usize, u3
     Ok(())
 }
 
-/// Whether the interpreter runs instructions of this code.
 pub(crate) const fn is_executable(code: u32) -> bool {
     matches!(
         code,

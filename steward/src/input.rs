@@ -1,5 +1,3 @@
-//! Reads whole files and the standard input, up to a limit.
-
 #![forbid(unsafe_code)]
 
 use std::fs::File;

@@ -1,8 +1,6 @@
-//! Cells as lines of text, in columns.
-
 #![forbid(unsafe_code)]
 
-/// Each row is a line; there is no newline at the end. Columns are two spaces apart.
+/// Each row is a line; there is no newline at the end.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

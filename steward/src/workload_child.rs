@@ -106,7 +106,6 @@ fn unwritten(file: &Path, reason: &io::Error) -> String {
     )
 }
 
-/// Returns `None` if the child died.
 pub(crate) fn read(folder: &Path) -> Option<Result<JobResult, String>> {
     serde_json::from_slice(&fs::read(folder.join(ANSWER)).ok()?).ok()
 }

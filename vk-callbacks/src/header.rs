@@ -1,4 +1,4 @@
-//! The header of 16 bytes in front of a block: its place and its content. Pure arithmetic.
+//! The header of 16 bytes in front of a block: its place and its content.
 //!
 //! The C interface frees by pointer alone, Rust allocators need the `Layout`, so it is stored in front of the payload:
 //!

@@ -1,5 +1,3 @@
-//! The live memory of Vulkan in a bridge: its context's account, without the bridge's own memory.
-
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;

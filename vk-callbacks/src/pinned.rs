@@ -1,5 +1,3 @@
-//! Values at a fixed address, and lists of them.
-
 use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};

@@ -1,6 +1,4 @@
 //! `VkAllocationCallbacks`, defined without a dependency: the same bytes as in C and in ash.
-//!
-//! Vulkan specification, *Memory Allocation* / *Host Memory*.
 
 use core::ffi::c_void;
 use core::marker::PhantomData;

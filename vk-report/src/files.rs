@@ -89,7 +89,7 @@ pub fn check(path: &Path) -> io::Result<Written> {
     Ok(Written::File)
 }
 
-/// Opens the file to add to its end. A new one is for this user alone.
+/// Opens the file to add to its end.
 ///
 /// # Errors
 /// As [`write()`]; [`ForeignFileError`] also for a file of another user: this user's lines would be

@@ -1,8 +1,7 @@
 //! The report of a Vulkan program's host memory, and what its accounts lie in.
 //!
-//! A guard and planned failures below the layer's accounts ([`guard_run`]), the state file, the meter's client, and the report as data, text
-//! and JSON ([`report`]) stand here, since the program `steward` and the layer share them. Accounts are the layer's (`vk-layer`); pages,
-//! symbols and drivers are the program's (`vk-steward`).
+//! A guard and planned failures below the layer's accounts ([`guard_run`]), the state file, the meter's client, and the report as data,
+//! text and JSON ([`report`]) stand here, since the program `steward` and the layer share them.
 //!
 //! ```text
 //!  driver --(callbacks)--> vk-layer's accounts --> guard_run::Layers --> the system's allocator

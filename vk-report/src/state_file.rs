@@ -322,7 +322,6 @@ impl State {
     }
 }
 
-/// The bytes are the first of the file.
 fn check_length(bytes: &[u8], length: u64) -> Result<(), StateError> {
     if word(bytes, 0) != MAGIC {
         return Err(StateError::NotState);

@@ -8,8 +8,7 @@
 //! 56 node         the context
 //! ```
 //!
-//! The owner uses plain loads and stores. A reader that loads `tag` and the frees first, with Acquire, also sees the
-//! allocation of each free.
+//! A reader that loads `tag` and the frees first, with Acquire, also sees the allocation of each free.
 
 use crate::context::ContextNode;
 use crate::sync::{AtomicI64, AtomicPtr, AtomicU64, Ordering, Relaxed as _};
@@ -103,7 +102,6 @@ impl AccountEntry {
         false
     }
 
-    /// Returns the new delta to the owner thread.
     #[inline]
     pub(crate) fn record_free(&self, bytes: u64, blocks: u64) -> i64 {
         let given = self.free_bytes.get().wrapping_add(bytes);

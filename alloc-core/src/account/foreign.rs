@@ -42,7 +42,6 @@ impl ForeignCells {
         }
     }
 
-    /// False if the sum exceeds 2^64.
     pub(crate) fn declare(&self, kind: ForeignKind, bytes: u64) -> bool {
         let own = self.own(kind);
         let more = |live: u64| live.checked_add(bytes);
@@ -62,7 +61,6 @@ impl ForeignCells {
         true
     }
 
-    /// False if fewer are declared.
     pub(crate) fn subtract(&self, kind: ForeignKind, bytes: u64) -> bool {
         let less = |live: u64| live.checked_sub(bytes);
         self.own(kind)
@@ -166,7 +164,7 @@ impl ForeignUsage {
         self.live_bytes == 0 && self.peak_bytes == 0 && self.total_bytes == 0
     }
 
-    /// Both together. Peaks add up to an upper bound.
+    /// Both together.
     #[must_use]
     pub const fn plus(&self, other: &Self) -> Self {
         Self {

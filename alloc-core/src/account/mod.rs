@@ -66,8 +66,7 @@ mod tests {
         assert_eq!((answer.live_bytes, answer.live_blocks), (48, 1));
     }
 
-    /// The parent's other thread held the registry's lock. With feature `loaded-library` the child has no
-    /// thread-locals.
+    /// With feature `loaded-library` the child has no thread-locals.
     #[test]
     #[cfg_attr(miri, ignore = "a process of its own")]
     fn lc9_a_fork_frees_the_registrys_lock_also_without_thread_locals() {
@@ -93,7 +92,6 @@ mod tests {
         assert_eq!((answer.live_bytes, answer.live_blocks), (48, 1));
     }
 
-    /// The child must not wait for a row that a thread of the parent has locked.
     #[test]
     #[cfg_attr(miri, ignore = "a process of its own")]
     fn lc9_after_a_fork_no_entry_leads_to_a_row_that_another_thread_had_locked() {

@@ -110,7 +110,6 @@ pub(crate) fn read_row(row: &AccountRow, tag: u64) -> ScopeUsage {
     sum_of(row, tag, &row.lock())
 }
 
-/// `None` where a lock is held.
 pub(crate) fn try_read_row(row: &AccountRow, tag: u64) -> Option<ScopeUsage> {
     if row.is_untouched() {
         return Some(ScopeUsage::default());

@@ -43,7 +43,6 @@ impl AccountRow {
         }
     }
 
-    /// `None` while the lock is held.
     pub(crate) fn try_lock(&self) -> Option<RowGuard<'_>> {
         Some(RowGuard {
             row: self,
@@ -133,7 +132,6 @@ impl RowGuard<'_> {
         }
     }
 
-    /// Below 0 while the allocations are in another thread's entry.
     pub(crate) fn live_bytes(&self) -> i64 {
         let alloc = self.row.alloc_bytes.get();
         alloc.wrapping_sub(self.row.free_bytes.get()).cast_signed()

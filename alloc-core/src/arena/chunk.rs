@@ -1,5 +1,3 @@
-//! Chunks: blocks of the base allocator with a header, in singly linked stacks.
-//!
 //! ```text
 //!   0     8      16                         size
 //!   | prev | size | blocks ..               |

@@ -1,5 +1,3 @@
-//! A pointer that moves down through chunks.
-
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::fmt;

@@ -1,5 +1,3 @@
-//! The arena's arithmetic, on plain numbers.
-//!
 //! ```text
 //!   chunk                  top                     end
 //!   |<- HEADER ->|  free   |  blocks, newest first |
@@ -87,7 +85,6 @@ pub(super) fn shared(current: usize, exact: usize) -> Option<usize> {
     )
 }
 
-/// `None`: the block gets a chunk of its own.
 pub(super) fn halved(size: usize, exact: usize) -> Option<usize> {
     let half = (size.saturating_add(SLACK) / 2).saturating_sub(SLACK);
     (half >= MIN_SHARED && half > exact).then_some(half)
@@ -185,7 +182,6 @@ mod tests {
         assert_eq!(sizes, [1024, 4096, 16384, 65536, 65536, 65536]);
         assert_eq!(shared(0, 5000), Some(8192 - SLACK));
         assert_eq!(shared(MAX_SHARED, OWN), None);
-        // After a tiny chunk taken under pressure growth goes on from there.
         assert_eq!(shared(MIN_SHARED, 64), Some(2048 - SLACK));
     }
 

@@ -375,8 +375,6 @@ impl ContextNode {
         }
     }
 
-    /// After a free an entry is folded where -delta exceeds the ceiling, or, with a budget, where the unused lease
-    /// exceeds a slice or the unfolded frees do.
     #[inline]
     fn is_due(&self, entry: &AccountEntry, delta: i64) -> bool {
         if self.is_budgeted() {

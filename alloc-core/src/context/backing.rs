@@ -1,5 +1,3 @@
-//! The allocator behind a node: a pointer to a trait object.
-
 use core::alloc::Layout;
 use core::any::TypeId;
 use core::fmt;

@@ -115,8 +115,7 @@ impl ContextNode {
         });
     }
 
-    /// Charges `need` bytes, and up to half of `slice` more, to every budget from here up, or to none. Returns the
-    /// bytes charged.
+    /// Charges `need` bytes, and up to half of `slice` more, to every budget from here up, or to none.
     fn charge(&self, need: u64, slice: u64) -> Result<u64, HostError> {
         let _held = self.root().budget_lock.lock();
         has_room(self.charged(), need)?;

@@ -1,6 +1,5 @@
 //! A move changes the links of the moved contexts and the charges for their records and for all memory of their
-//! subtrees, in one step, or not at all. The contexts below are visited only where slices of another size begin to
-//! apply.
+//! subtrees, in one step, or not at all.
 
 use core::ptr::NonNull;
 

@@ -334,7 +334,6 @@ impl ContextNode {
         self.row(scope).folded()
     }
 
-    /// `None` while a row's lock is held.
     pub(super) fn try_live_bytes(&self) -> Option<u64> {
         Scope::ALL.into_iter().try_fold(0_u64, |sum, scope| {
             let live = self.row(scope).try_lock()?.live_bytes();

@@ -255,7 +255,6 @@ pub(crate) fn node_usage(node: &ContextNode) -> Usage {
     usage_by(node, |row, tag| Some(read_row(row, tag))).unwrap_or_default()
 }
 
-/// `None` where a lock is held.
 pub(crate) fn try_node_usage(node: &ContextNode) -> Option<Usage> {
     usage_by(node, try_read_row)
 }

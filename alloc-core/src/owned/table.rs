@@ -73,7 +73,6 @@ impl core::ops::Deref for Locked<'_> {
     }
 }
 
-/// `None` if the node never owned anything.
 pub(super) fn of(node: &ContextNode) -> Option<&ValueTable> {
     // SAFETY: a node's table is freed with the node.
     unsafe {

@@ -329,7 +329,6 @@ fn slot(number: u16) -> Option<&'static AtomicPtr<DomainRecord>> {
     DOMAINS.get(usize::from(number)).filter(|_| number != 0)
 }
 
-/// `None` when the table is full of other functions.
 pub(super) fn number_of_destructor(destructor: TaggedDestructor) -> Option<u16> {
     let function = destructor as *mut ();
     let first = (function.addr() >> 4) % DESTRUCTOR_COUNT;

@@ -224,7 +224,6 @@ impl Sites {
         self.site_with(request, (frames, slots), whole)
     }
 
-    /// `None` without room.
     #[inline]
     fn site_with(
         &self,
@@ -281,7 +280,7 @@ impl Sites {
         site
     }
 
-    /// Another thread may have been faster. `None` without room.
+    /// Another thread may have been faster.
     fn put(&self, made: NewSite<'_>, keep: usize) -> Option<SiteRef<'_>> {
         let (place, at) = self.arena.allocate(made.bytes(), keep)?;
         // SAFETY: just allocated, so many bytes at a multiple of 16.
@@ -337,7 +336,6 @@ impl Sites {
 struct SiteRequest<'a> {
     requester: &'a RequesterInfo<'a>,
     who: u64,
-    /// 0 without a stack.
     key: u64,
     keep: usize,
 }

@@ -1,5 +1,3 @@
-//! A call site in the arena, and sums by call site over a walk of blocks, for leak lists.
-//!
 //! ```text
 //!   0        8                16      20      24        32          48         60
 //!   | hash   | the requester's | check | front | context | command   | lengths, whole | tally: blocks, bytes | next |
@@ -235,7 +233,6 @@ pub(crate) struct Tallying<'a> {
 }
 
 impl Sites {
-    /// `None` during another tally.
     pub(crate) fn tally(&self) -> Option<Tallying<'_>> {
         // A tally that a fork left behind has no owner.
         let me = os::forks().wrapping_add(1).max(1);

@@ -73,7 +73,6 @@ pub(crate) fn walk_from(
     improved(unwound.unwrap_or_default(), start, frames, 1)
 }
 
-/// What the unwinder wrote, continued by the chain, or else the chain from `start` on behind the first `given` frames.
 fn improved(
     (mut count, mut whole, last): (usize, bool, Registers),
     start: WalkStart,

@@ -291,7 +291,6 @@ mod tests {
             (Vec::from([A, B]), End::Reached)
         );
         assert_eq!(walk(&words, at(0), at(3)), (Vec::from([A]), End::Reached));
-        // A frame above the command is its caller's.
         assert_eq!(walk(&words, at(8), at(3)), (Vec::new(), End::Short));
         let none = [at(4), A, 7, 7, 0, 0, 7, 7];
         assert_eq!(walk(&none, at(0), 0), (Vec::from([A]), End::Reached));
@@ -321,7 +320,6 @@ mod tests {
                 "{frame:#x}: {all:x?}"
             );
         }
-        // Backwards, to itself, to a word that is no code.
         for next in [at(0), BASE - 16, at(2) + 8] {
             assert_eq!(
                 walk(&[7, 7, next, A, 7, 7], at(2), at(5)),

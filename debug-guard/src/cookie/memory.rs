@@ -225,7 +225,7 @@ const fn may_begin(address: usize) -> bool {
     address.is_multiple_of(16) && address >= HEADER
 }
 
-/// `None` if no block can begin at `address`, or a word cannot be read. Reads nothing if the system catches no reads.
+/// Reads nothing if the system catches no reads.
 pub(super) fn peek(address: usize) -> Option<Header> {
     if !may_begin(address) {
         return None;

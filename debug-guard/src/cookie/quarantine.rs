@@ -70,7 +70,7 @@ impl Shard {
         self.bytes += size;
     }
 
-    /// `None` if there are not too many. The block is the caller's from here on.
+    /// The block is the caller's from here on.
     #[inline(always)]
     pub(super) fn oldest<'t>(
         &mut self,

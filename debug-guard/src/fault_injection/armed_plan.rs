@@ -29,7 +29,7 @@ impl ArmedPlan {
         *self = Self::new(fault);
     }
 
-    /// False if the plan refuses the request. `charge` adds its bytes to what is live, up to the given limit.
+    /// `charge` adds the bytes of the request to what is live, up to the given limit.
     pub(super) fn admit(
         &mut self,
         size: u64,

@@ -397,7 +397,6 @@ mod text_tests {
         ] {
             assert_eq!(text.parse(), Ok(plan), "{text}");
             assert_eq!(plan.to_string().parse(), Ok(plan), "{plan}");
-            // Where no seed was given it says which one there is.
             let seed = if text == "one-in=3" { ",seed=0" } else { "" };
             assert_eq!(plan.to_string(), format!("{text}{seed}"), "as it was given");
         }

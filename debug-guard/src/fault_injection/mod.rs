@@ -69,8 +69,8 @@ impl<A> FailingAllocator<A> {
         self.live.load(Relaxed)
     }
 
-    /// Counts a request to another allocator; `false` if the plan refuses it. Its bytes count as live during this
-    /// call only, since their free is not reported. A request for 0 bytes is none, and is not counted.
+    /// Counts a request to another allocator; `false` if the plan refuses it. Its bytes count as live during this call
+    /// only, since their free is not reported.
     pub fn admits(&self, bytes: usize, scope: Scope) -> bool {
         if bytes == 0 {
             return true;

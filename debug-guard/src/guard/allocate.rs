@@ -1,5 +1,3 @@
-//! Allocation: the rules choose, then one function for each way to serve a request.
-//!
 //! ```text
 //!   neither rules nor records, not sampled -> the allocator behind
 //!   else: requester -> rules -> off --------------------------> the allocator behind, or Cookies (header only)  \

@@ -1,9 +1,7 @@
-//! Free and reallocation.
-//!
 //! ```text
 //!   the address lies in -> Slots | Cookies | neither: a block of the allocator behind, where blocks pass untouched
 //! ```
-//! Slots and cookies return findings, reported here with no lock held. Only a certain block is freed.
+//! Slots and cookies return findings, reported here with no lock held.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

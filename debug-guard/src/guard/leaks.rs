@@ -200,7 +200,6 @@ mod tests {
     fn the_largest_are_kept_in_order() {
         let mut picked = [LeakGroup::default(); PICKED];
         for n in 0..200_u32 {
-            // 200 different sums, in a scattered order.
             let bytes = u64::from(n * 77 % 200);
             insert(
                 &mut picked,

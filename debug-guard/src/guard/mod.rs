@@ -38,7 +38,7 @@ pub use stats::GuardStats;
 ///
 /// A second free, a free with another layout and a free of an unknown pointer are reported
 /// ([`OnReport`](crate::OnReport)), and only a certain live block is freed. A reallocation always moves the block, so
-/// that stale pointers show. Size 0 gets a dangling pointer.
+/// that stale pointers show.
 ///
 /// Its own memory, except pages of fenced blocks, comes from the allocator behind: at creation, and for new call
 /// sites. Freeing allocates nothing.

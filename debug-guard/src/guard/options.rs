@@ -7,7 +7,7 @@ use crate::mode::{BackEnd, Mode, Placement, Stacks};
 use crate::os;
 use crate::report::OnReport;
 
-/// The options of a guard. [`check`](Self::check) and the creation of a guard refuse contradictions, with the reason.
+/// The options of a guard.
 ///
 /// ```
 /// use debug_guard::{GuardError, GuardOptions, Mode, Rule, Stacks};
@@ -140,7 +140,7 @@ impl GuardOptions {
         self
     }
 
-    /// Adds a rule, 16 at most. The first that matches decides.
+    /// Adds a rule, 16 at most.
     pub const fn rule(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self

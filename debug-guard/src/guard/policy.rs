@@ -1,5 +1,3 @@
-//! How a request is served: decided once, before the allocation.
-//!
 //! ```text
 //!   the first rule that matches, or the guard's own settings -> mode, placement, stacks
 //! ```

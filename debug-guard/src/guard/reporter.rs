@@ -1,5 +1,4 @@
-//! Makes a report of a finding. Findings of an operation wait until the block is freed and counted, because a report
-//! may unwind.
+//! Findings of an operation wait until the block is freed and counted, because a report may unwind.
 
 use core::alloc::Layout;
 use core::fmt;

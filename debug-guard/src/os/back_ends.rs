@@ -13,7 +13,7 @@ static PROBED: ForkSafeMutex<Probed> = ForkSafeMutex::new(Probed(None));
 struct Probed(Option<BackEnds>);
 
 impl BackEnd {
-    /// The back ends of this system, the best first. What is not among them is never offered here.
+    /// The back ends of this system, the best first.
     pub const ALL: &'static [Self] = &system::BACK_ENDS;
 }
 

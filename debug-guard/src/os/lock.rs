@@ -1,5 +1,3 @@
-//! Locks that the child of a fork can acquire although a thread of the parent held them.
-
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -38,7 +38,6 @@ impl Access {
 pub(crate) struct Trap {
     /// The address is exact to the byte.
     pub(crate) address: usize,
-    /// `None` if the processor does not say it.
     pub(crate) access: Option<Access>,
     pub(crate) pc: usize,
     pub(crate) frame: usize,

@@ -74,8 +74,6 @@ impl<const N: usize> GuardRegistry<N> {
         )
     }
 
-    /// `None` if the table is full.
-    ///
     /// # Safety
     /// `entry` and its guard stay valid and in place until [`leave`](Self::leave) returned true for the slot.
     pub(crate) unsafe fn enter(&self, entry: *const GuardEntry) -> Option<GuardSlotId> {

@@ -173,7 +173,7 @@ impl Slots {
         StoppedAccess { kind, block, other }
     }
 
-    /// Async-signal-safe. False if the system refuses.
+    /// Async-signal-safe.
     pub(crate) fn land(&self, address: usize) -> bool {
         // A page beside a live block is closed again with the block.
         let to_close = self

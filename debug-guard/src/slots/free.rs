@@ -165,7 +165,7 @@ impl Slots {
         )
     }
 
-    /// The page moves to another cell, which is ready then. False if that cannot be.
+    /// The page moves to another cell, which is ready then.
     fn send_on(&self, block: &FoundBlock<'_>) -> bool {
         if self.pages.back_end() != BackEnd::UserfaultfdMove || !self.lists.lock().wants_ready() {
             return false;

@@ -46,7 +46,6 @@ impl Shape {
 }
 
 impl Geometry {
-    /// `None` if no cell fits.
     pub(super) fn new(base: usize, pages: usize, page_shift: u32) -> Option<Self> {
         let cells = pages.checked_sub(1)? / STRIDE;
         let cells = u32::try_from(cells)

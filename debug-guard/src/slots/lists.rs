@@ -136,7 +136,6 @@ impl Lists {
         self.ready.len() < IDLE
     }
 
-    /// False if enough pages are ready.
     pub(super) fn make_ready(&mut self, table: &CellTable, cell: u32) -> bool {
         let is_wanted = self.wants_ready();
         if is_wanted {
@@ -157,7 +156,7 @@ impl Lists {
         }
     }
 
-    /// `None` if no more than `limit` wait. The block is the caller's from here on.
+    /// The block is the caller's from here on.
     pub(super) fn oldest(&mut self, table: &CellTable, limit: u32) -> Option<u32> {
         if self.quarantine.len() <= limit {
             return None;

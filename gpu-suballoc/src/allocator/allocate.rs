@@ -127,7 +127,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// As [`free`](GpuAllocator::free), by id, for tables and C. The id of a freed region is [`GpuMisuse::Stale`] for ever.
+    /// As [`free`](GpuAllocator::free), by id, for tables and C.
     pub fn free_id(&self, id: RegionId) -> Result<(), GpuError> {
         Ok(self.free_named(id, false)?)
     }

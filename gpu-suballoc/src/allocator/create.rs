@@ -78,7 +78,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.create(new, create, size, ResourceKind::Linear, options)
     }
 
-    /// Creates an image and binds it to a new region. Images are not kept for reuse.
+    /// Creates an image and binds it to a new region.
     ///
     /// `options.kind` is not read: the tiling determines it.
     ///

@@ -129,9 +129,8 @@ impl DescriptorUse {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// The descriptor for a region of elements of `element_bytes`. Vulkan specification, *Descriptor Set Updates*
-    /// (`VkDescriptorBufferInfo`). The range includes the bytes between the aligned offset and the region, and the shader adds
-    /// [`index`](Descriptor::index) to its indices; at an aligned offset it is 0.
+    /// The descriptor for a region of elements of `element_bytes`. The range includes the bytes between the aligned offset and the region,
+    /// and the shader adds [`index`](Descriptor::index) to its indices; at an aligned offset it is 0.
     ///
     /// # Errors
     /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NoDescriptorOffset`] if no aligned

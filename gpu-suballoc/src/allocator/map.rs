@@ -19,8 +19,7 @@ const WHOLE_SIZE: u64 = u64::MAX;
 /// A mapping of a region, until dropped. The region cannot be freed meanwhile.
 ///
 /// Memory that is not coherent needs a [`flush`](GpuAllocator::flush) after writes of the host, and an
-/// [`invalidate`](GpuAllocator::invalidate) before reads. The device and other mappings may use the same bytes. Any thread may use and drop
-/// it, if the host allocator is `Sync`.
+/// [`invalidate`](GpuAllocator::invalidate) before reads. The device and other mappings may use the same bytes.
 #[must_use = "dropping it unmaps"]
 pub struct Mapping<'a, D: DeviceMemory, A: HostAllocator> {
     start: Address,
@@ -152,8 +151,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Makes the host's writes to `size` bytes from `offset` of a mapped region visible to the device; `u64::MAX` bytes (`VK_WHOLE_SIZE`)
-    /// reach to its end, and 0 bytes need nothing mapped. Coherent memory needs no call of the driver. Of an owned region no other
-    /// region's bytes are affected; of a wrapped region the range grows to multiples of `nonCoherentAtomSize`.
+    /// reach to its end, and 0 bytes need nothing mapped. Of an owned region no other region's bytes are affected; of a wrapped region the
+    /// range grows to multiples of `nonCoherentAtomSize`.
     ///
     /// The memory object of an owned region must be mapped, by a mapping of any region of it. A wrapped region must be mapped itself,
     /// unless its [`Backing`] has a pointer.

@@ -50,11 +50,9 @@ use crate::request::{DedicatedPolicy, RegionOptions};
 
 /// An allocator of the memory of one device.
 ///
-/// Any number of threads may use it at once. All bookkeeping memory comes from its host allocator, in
-/// [`Scope::Object`](alloc_core::Scope::Object). Neither that nor the device is called under a lock.
+/// All bookkeeping memory comes from its host allocator, in [`Scope::Object`](alloc_core::Scope::Object).
 ///
-/// Dropping it is [`free_all`](GpuAllocator::free_all). [`close`](GpuAllocator::close) reports live regions instead, and
-/// [`abandon`](GpuAllocator::abandon) does not call the driver.
+/// Dropping it is [`free_all`](GpuAllocator::free_all).
 #[doc(alias("VmaAllocator", "Allocator", "suballocator"))]
 pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     pub(crate) pools: Pools,
@@ -196,9 +194,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Begins a frame: for a new number the device is asked for its budgets (`VK_EXT_memory_budget`), and heaps above theirs lose their
     /// empty blocks. True if the device reported budgets.
     ///
-    /// A program without frames need not call it. Before it allocates a memory object, the allocator asks again once 30 requests were
-    /// served by new memory objects or have freed one, or half a second later by the device's [`clock`](DeviceMemory::clock); so does a
-    /// request before a budget refuses it.
+    /// A program without frames need not call it.
     #[doc(alias("vmaSetCurrentFrameIndex"))]
     pub fn set_frame(&self, frame: u32) -> bool {
         self.pools().set_frame(frame)

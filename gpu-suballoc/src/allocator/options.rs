@@ -4,13 +4,13 @@ use core::fmt;
 
 use crate::pool::MemoryOptions;
 
-/// The options of an allocator. [`AllocatorOptions::default`] suits most programs.
+/// The options of an allocator.
 #[doc(alias("VmaAllocatorCreateInfo", "AllocatorCreateDesc"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocatorOptions {
     /// Blocks, pools and limits.
     pub memory: MemoryOptions,
-    /// [`GpuAllocator::release`](crate::GpuAllocator::release) keeps buffers for the next exact fit. Can be switched later.
+    /// [`GpuAllocator::release`](crate::GpuAllocator::release) keeps buffers for the next exact fit.
     pub reuse: bool,
     /// Most buffers that are kept, up to 1024; the oldest is replaced.
     pub max_reusable_buffers: u32,
@@ -36,8 +36,7 @@ impl Default for AllocatorOptions {
 
 /// Five numbers separated by colons, the last ones optional, as in Halide: `pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple`.
 ///
-/// Sizes are MiB, `nearest_multiple` is bytes; 0 is "no limit", or the default. A region larger than a block is dedicated. Fields are
-/// decimal digits.
+/// Sizes are MiB, `nearest_multiple` is bytes; 0 is "no limit", or the default. Fields are decimal digits.
 impl core::str::FromStr for AllocatorOptions {
     type Err = OptionsParseError;
 

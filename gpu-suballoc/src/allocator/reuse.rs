@@ -45,7 +45,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// As [`release`](GpuAllocator::release), by id, for tables and C. The id of a freed region is [`GpuMisuse::Stale`] for ever.
+    /// As [`release`](GpuAllocator::release), by id, for tables and C.
     pub fn release_id(&self, id: RegionId) -> Result<(), GpuError> {
         let region = self.region_of(id)?;
         self.release(region).map_err(|refused| refused.error)

@@ -47,7 +47,7 @@ pub struct AshOptions {
     pub api_version: u32,
     /// The extensions and features that the device was made with.
     pub features: DeviceFeatures,
-    /// Passed as `pAllocator` to every command that has it; copied. [`with_callbacks`](Self::with_callbacks) accepts borrowed ones.
+    /// Passed as `pAllocator` to every command that has it; copied.
     pub callbacks: Option<vk::AllocationCallbacks<'static>>,
 }
 

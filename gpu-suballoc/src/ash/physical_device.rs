@@ -99,8 +99,6 @@ unsafe fn limits(
 ///
 /// Memory is never unified, since no object of one `VkDevice` is usable on another. Below Vulkan 1.1 there are no capabilities.
 ///
-/// Vulkan specification, *Physical Device Properties*, *Additional Buffer Capabilities* and *Additional Semaphore Capabilities*.
-///
 /// # Safety
 /// `physical` is of `instance`, both live; `api_version` is the lesser of what the application named and what the device supports;
 /// `extensions` are supported by it.

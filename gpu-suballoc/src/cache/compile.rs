@@ -1,13 +1,10 @@
-//! Misses: one thread compiles, without the lock; others that request the same shader wait for it.
-//!
 //! ```text
 //!   find --miss--> lock --+-> live by now: reference it
 //!                         +-> no room in the index: grow it without the lock, try again
 //!                         +-> in flight: join, wait for the outcome; none: try again
 //!                         '-> lead: allocate the entry -> compile -> succeed | fail;  dropped: others try again
 //! ```
-//! A compile and those who wait for it lie on the stacks of their threads. All memory is allocated before the compile: a compiled shader is
-//! always kept (H61).
+//! All memory is allocated before the compile: a compiled shader is always kept (H61).
 
 use super::entry::{CacheEntry, EntryRoom, ShaderRef};
 use super::key::ShaderKey;

@@ -189,7 +189,7 @@ pub type ShaderRef<'c, P, E> = CacheRef<P, E, &'c ShaderCache<P, E>>;
 /// A reference that borrows nothing, and keeps the cache alive: see [`CacheRef`].
 pub type WorkRef<P, E> = CacheRef<P, E, ShaderCache<P, E>>;
 
-/// A reference to a compiled shader, which is not destroyed before it, even if its owner is released. Any thread may drop it.
+/// A reference to a compiled shader, which is not destroyed before it, even if its owner is released.
 #[must_use = "dropping it says that the shader is not used any more"]
 pub struct CacheRef<P, E, C: Borrow<ShaderCache<P, E>>> {
     /// Dropped after the reference is released, even if the shader's destructor unwinds.

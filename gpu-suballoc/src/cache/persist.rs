@@ -1,4 +1,4 @@
-//! Files of compiled shaders. A file with any changed bit is rejected as a whole.
+//! Files of compiled shaders.
 //!
 //! ```text
 //!   "STEWSHAD" | version u32 | header bytes u32 | identity of the device 48 |            all numbers are little-endian

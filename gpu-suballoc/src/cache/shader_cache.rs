@@ -266,7 +266,7 @@ impl<P, E> fmt::Debug for ShaderCache<P, E> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheError<E> {
-    /// The compiler failed. Nothing is kept: the next call compiles again.
+    /// The compiler failed.
     Compile(E),
     /// No host memory for an entry or the table. Not a usage error.
     Host(HostError),

@@ -151,7 +151,7 @@ impl<P, E> Core<P, E> {
         self.shards.each_ref().map(|shard| shard.0.lock())
     }
 
-    /// Counts as far as the sum can hold. Returns the number that it counted.
+    /// Counts as far as the sum can hold.
     pub(super) fn count_bytes(&self, bytes: u64) -> u64 {
         let add = |sum: u64| Some(sum.saturating_add(bytes));
         let (Ok(before) | Err(before)) = self.bytes.fetch_update(SeqCst, SeqCst, add);

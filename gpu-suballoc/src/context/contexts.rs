@@ -14,12 +14,12 @@ use core::sync::atomic::AtomicBool;
 
 /// The contexts of an application's devices, with the shader cache that they share.
 ///
-/// Contexts of one `VkDevice` share its compiled shaders; each owns those that it compiled. After the last context of a device was
-/// released, or after the device was [lost](DeviceContext::device_lost), a device of the same handle is another device.
+/// After the last context of a device was released, or after the device was [lost](DeviceContext::device_lost), a device of the same handle
+/// is another device.
 ///
 /// At most 64 devices have contexts at once.
 ///
-/// Clones share the state. All threads may use it at once.
+/// Clones share the state.
 pub struct DeviceContexts<P, E> {
     inner: SharedBox<ContextsInner<P, E>>,
 }

@@ -6,7 +6,7 @@ use alloc_core::HostError;
 use core::ffi::CStr;
 use core::fmt;
 
-/// Why a call was refused. Nothing has changed.
+/// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ContextError {

@@ -9,7 +9,7 @@
 //!      |
 //!   ContextTable: contexts by number, for C, and the handlers that choose one for a dispatch
 //! ```
-//! The crate neither destroys nor waits for the application's handles. After the loss of a device it calls no driver.
+//! The crate neither destroys nor waits for the application's handles.
 
 mod contexts;
 mod device_context;

@@ -13,7 +13,7 @@ use core::fmt;
 ///
 /// At most 64 contexts are in a table at once.
 ///
-/// All threads may use it at once. Handlers and contexts are called without a lock of the table.
+/// Handlers and contexts are called without a lock of the table.
 pub struct ContextTable<D: DeviceMemory, P, E> {
     register: Register<D, P, E>,
     memory: ContextHandle,

@@ -32,9 +32,8 @@ const NO_RESOURCES: DeviceError = DeviceError::Other(-8);
 
 /// The memory of a Vulkan device.
 ///
-/// Every method may be called from any thread. Where Vulkan demands external synchronisation, the caller provides it. No method is called
-/// under a lock of this crate, so an implementation may call the allocator. Vulkan specification, *Memory Allocation* / *Device Memory* and
-/// *Resource Memory Association*.
+/// Where Vulkan demands external synchronisation, the caller provides it. No method is called under a lock of this crate, so an
+/// implementation may call the allocator.
 ///
 /// A device with memory alone needs no other method: creating is refused with `VK_ERROR_FEATURE_NOT_PRESENT`, and there is no address and
 /// no budget. An implementation with a `create` method must have its siblings. After an error

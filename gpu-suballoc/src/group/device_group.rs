@@ -21,7 +21,7 @@ pub const MAX_DEVICES: usize = 64;
 /// A group of up to 64 devices, and the [`Edge`]s between them, which never change. A device that outlives the group has no
 /// membership.
 ///
-/// Queries are plain loads, from any thread. Of devices of two groups they return `None`.
+/// Queries return `None` for devices of two groups.
 ///
 /// ```
 /// use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};

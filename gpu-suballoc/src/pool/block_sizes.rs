@@ -30,8 +30,6 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// Blocks grow from `min(8 MiB, heap / 64)` to `min(256 MiB, heap / 8)`, 32 MiB if the memory is not `DEVICE_LOCAL`, and at most
-    /// `soft_limit`, unless `options` say otherwise; never above the heap.
     pub(crate) fn new(
         heap_size: u64,
         properties: PropertyFlags,
@@ -94,7 +92,6 @@ impl Growth {
         self.rounded(self.first).min(self.max)
     }
 
-    /// It yields nothing if a shared block cannot hold `need`.
     pub(crate) fn sizes(&self, need: u64, room: u64) -> impl Iterator<Item = u64> + use<> {
         let need = need
             .checked_next_multiple_of(self.granule)

@@ -214,7 +214,6 @@ impl DevicePools<'_> {
                 }
                 (missing, max, state.blocks_created)
             };
-            // The blocks are looked through once for all that are missing.
             let mut left = missing;
             while left > 0 && pool.lock().blocks_created == seen {
                 let need = left.min(max);

@@ -249,8 +249,7 @@ impl HostAccess {
     }
 }
 
-/// `None` if the range is empty or not within the memory. Regions of our own blocks are whole atoms; of wrapped memory the first and last
-/// atom may be shared.
+/// Regions of our own blocks are whole atoms; of wrapped memory the first and last atom may be shared.
 pub(crate) fn whole_atoms(
     offset: u64,
     size: u64,

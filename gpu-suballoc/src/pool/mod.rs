@@ -149,7 +149,6 @@ impl Pools {
 
     #[inline]
     fn pool(&self, index: u16) -> Option<&Pool> {
-        // Acquire: the pool was written before its address.
         let pool = NonNull::new(self.pools.get(usize::from(index))?.load(Ordering::Acquire))?;
         // SAFETY: a pool stays where it is until `remove_pool`, which has `&mut self`.
         Some(unsafe { pool.as_ref() })

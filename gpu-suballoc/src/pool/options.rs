@@ -3,7 +3,7 @@
 use crate::device::{ExternalHandleTypes, MAX_MEMORY_HEAPS, NextChain};
 use crate::request::{BlockAlgorithm, ResourceKind};
 
-/// Sizes and limits of the memory that is allocated from the driver, in bytes. The default suits most programs.
+/// Sizes and limits of the memory that is allocated from the driver, in bytes.
 #[doc(alias("AllocationSizes", "preferredLargeHeapBlockSize", "pHeapSizeLimit"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
@@ -30,7 +30,7 @@ pub struct MemoryOptions {
     /// Bytes of empty blocks that each pool keeps, unless its heap is over its budget. The default is a first block, or an eighth of the
     /// bytes of the pool's regions if that is more, up to the largest block.
     pub keep_empty: Option<u64>,
-    /// When blocks are unmapped. A block is mapped as a whole, for the first of its regions.
+    /// When blocks are unmapped.
     pub map_policy: MapPolicy,
     /// Buffers in shared blocks may have device addresses, if `bufferDeviceAddress` is enabled. If this is off, each such buffer gets a
     /// dedicated memory object.

@@ -1,6 +1,4 @@
 //! A block is a sequence of nodes in order of offset. Each node is a hole or a live range; no two holes are adjacent.
-//! `virtual_block` is the public API; `allocator` has the ranges of a block, `free_index` the holes and the search, `granule_request` a
-//! request in granules, `node` the nodes.
 
 mod allocator;
 mod error;

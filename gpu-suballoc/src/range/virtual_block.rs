@@ -314,7 +314,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         }
     }
 
-    /// Frees a range. Constant time; allocates nothing.
+    /// Frees a range.
     ///
     /// # Errors
     /// [`VirtualBlockError::OutOfOrder`], [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Every method locks for itself. Under this lock only locks of pools are acquired. A call that needs memory has it first
-//! ([`RegionMetadata::prepare`]), so that what follows cannot fail. Freeing allocates nothing.
+//! ([`RegionMetadata::prepare`]), so that what follows cannot fail.
 
 use self::detail::RegionDetail;
 use self::record::RecordTable;

@@ -32,7 +32,7 @@ impl RegionMetadata {
         })
     }
 
-    /// The root's uses are noted until [`end_move`](Self::end_move). False if it is not live, or mapped.
+    /// The root's uses are noted until [`end_move`](Self::end_move).
     pub(crate) fn begin_move(&self, key: RegionKey) -> bool {
         let mut state = self.state.lock();
         (state.table.root_mut(key)).is_some_and(|root| root.maps == 0 && root.state.begin_move())

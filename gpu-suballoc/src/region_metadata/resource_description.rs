@@ -33,7 +33,6 @@ pub(crate) struct ResourceDescription {
 }
 
 impl ResourceDescription {
-    /// Usage, flags, sharing and handle types are those of the resource's info.
     pub(crate) fn new(
         (usage, flags): (u32, u32),
         (sharing, external): (QueueFamilies, ExternalHandleTypes),
@@ -98,7 +97,6 @@ impl Slots<ResourceDescription> {
         u16::try_from(number).ok()
     }
 
-    /// Returns [`NO_DESCRIPTION`] if there is no room.
     pub(super) fn insert(&mut self, kind: ResourceDescription) -> u16 {
         if let Some(number) = self.find(&kind) {
             return number;

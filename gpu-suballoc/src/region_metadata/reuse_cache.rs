@@ -69,7 +69,7 @@ impl RegionMetadata {
         description.is_some_and(|it| !it.leaves_device())
     }
 
-    /// The slot's next generation makes existing ids stale. Returns the root if there is no room.
+    /// The slot's next generation makes existing ids stale.
     pub(crate) fn insert_reusable(
         &self,
         memory: &dyn HostAllocator,

@@ -1,5 +1,3 @@
-//! The meter's library, embedded in the program. It is written to a file while children need it.
-
 use std::env;
 use std::ffi::OsString;
 use std::io::Write as _;

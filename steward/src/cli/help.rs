@@ -1,5 +1,3 @@
-//! The text below the options in a command's help, and the groups of commands.
-
 #![forbid(unsafe_code)]
 
 use crate::os::NOT_HERE;

@@ -1,5 +1,3 @@
-//! Options of several commands: outputs, guard and planned failures.
-
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;

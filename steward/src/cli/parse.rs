@@ -69,7 +69,7 @@ impl Cli {
         Self::from_words(env::args_os()).unwrap_or_else(|error| error.exit())
     }
 
-    /// Parses words, the program's name first. Without a command it is `drive`.
+    /// Parses words, the program's name first.
     ///
     /// # Errors
     /// A request for help, or invalid words, with a tip if a similar word exists.
@@ -193,7 +193,6 @@ fn names_command(words: &[OsString]) -> bool {
         .any(|word| command.get_subcommands().any(|one| *word == one.get_name()))
 }
 
-/// Removes the tip of clap if it is not similar.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     let (kind, is_command) = match error.kind() {
         ErrorKind::UnknownArgument => (ContextKind::InvalidArg, false),

@@ -1,5 +1,3 @@
-//! A report as numbers with names.
-
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

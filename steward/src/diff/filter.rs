@@ -1,5 +1,3 @@
-//! Filters differences: those that only depend on timing, and those that the user excludes.
-
 #![forbid(unsafe_code)]
 
 use super::{Change, Diff, Part};

@@ -1,5 +1,3 @@
-//! Differences as one page.
-
 #![forbid(unsafe_code)]
 
 use askama::Template;

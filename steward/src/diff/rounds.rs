@@ -1,5 +1,3 @@
-//! Reports with different numbers of rounds: numbers that grow with rounds are compared by round.
-
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,3 @@
-//! Differences for a terminal, in 120 columns.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;

@@ -1,5 +1,3 @@
-//! Common names of drivers.
-
 #![forbid(unsafe_code)]
 
 /// Common names, lower case, each with its `VkDriverId`.

@@ -1,5 +1,3 @@
-//! Why there is no driver to work with.
-
 #![forbid(unsafe_code)]
 
 use std::fmt::Write as _;

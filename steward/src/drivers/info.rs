@@ -1,5 +1,3 @@
-//! Properties of a driver and its device, and the table of drivers.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;

@@ -1,5 +1,3 @@
-//! An instance for queries, and properties of devices as text.
-
 use std::ffi::CStr;
 use std::ops::Deref;
 

@@ -1,5 +1,3 @@
-//! Finds the driver that a name means.
-
 #![forbid(unsafe_code)]
 
 use std::ffi::{OsStr, OsString};

@@ -1,5 +1,3 @@
-//! Queries the loader for devices, with the current environment.
-
 use ash::vk;
 
 use super::info::DriverInfo;

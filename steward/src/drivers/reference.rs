@@ -1,5 +1,3 @@
-//! The driver that is linked into the program, without loader, manifest and library.
-
 use super::info::DriverInfo;
 use super::open::OpenDriver;
 use super::probe;

@@ -1,5 +1,3 @@
-//! The loader, layers and shader cache of a run.
-
 use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,3 @@
-//! Lists all drivers, and selects one.
-
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;

@@ -1,5 +1,3 @@
-//! The expectations embedded in the program.
-
 #![forbid(unsafe_code)]
 
 use super::file::{Expectations, FileFault};

@@ -101,7 +101,6 @@ mod tests {
         let name = "vkCreateDescriptorUpdateTemplateKHR";
         assert_eq!(found(name), Some(core.command.as_str()));
         assert!(ByPlace::new(&[row(name)]).find(&core).is_some());
-        // Neither a command of another extension nor a name that is only the beginning of one.
         assert!(found("vkCreateDescriptorUpdateTemplateNV").is_none());
         assert!(found("vkCreateSwapchain").is_none());
         assert!(found("vkCreateSwapchainKHR").is_some());

@@ -1,5 +1,3 @@
-//! The result of a check, for people and for programs.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;

@@ -1,5 +1,3 @@
-//! Compares the findings of a run with the expected ones.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;

@@ -1,5 +1,3 @@
-//! A file of expectations: reading, writing, and the driver that it is about.
-
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;

@@ -1,5 +1,3 @@
-//! Expectations from the findings of several runs.
-
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;

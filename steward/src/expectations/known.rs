@@ -1,5 +1,3 @@
-//! How many of a report's findings are known of its driver.
-
 #![forbid(unsafe_code)]
 
 use super::by_place::ByPlace;

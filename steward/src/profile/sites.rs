@@ -1,5 +1,3 @@
-//! Call sites for all formats: labels from the outside in, functions, and sums.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;

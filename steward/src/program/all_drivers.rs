@@ -111,7 +111,6 @@ pub(super) fn results(
     Ok((results, failed))
 }
 
-/// What was written, where so many of these drivers could not be run.
 pub(super) fn unless_failed(
     written: Result<(), ProgramError>,
     failed: usize,

@@ -1,5 +1,3 @@
-//! `steward check`: compares a run or a trace with the known findings of the driver.
-
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 

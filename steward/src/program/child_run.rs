@@ -1,5 +1,3 @@
-//! How a run ended whose driver has ended its process, in a sentence.
-
 #![forbid(unsafe_code)]
 
 use std::process::ExitStatus;

@@ -112,7 +112,6 @@ fn coverage(
 ) -> Result<Coverage, ProgramError> {
     let progress = Progress::new(&selected.title(), rounds.into());
     let step = |done, next: &str| progress.at(done, next);
-    // Held until the folder is gone.
     let mut signals = HeldSignals::new(ChildKind::Helper)?;
     let folder = OwnFolder::new(own_folder::METER).map_err(|reason| CoverageError::Unwritable {
         reason: reason.to_string(),

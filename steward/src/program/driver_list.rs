@@ -1,5 +1,3 @@
-//! `steward drivers`: the list of drivers, and a document on what each allocates and does wrong.
-
 use std::io::Write;
 
 use serde_json::{Value, json};

@@ -20,7 +20,6 @@ pub(super) fn check(file: &Path) -> Result<(), ProgramError> {
     checked.map_err(|reason| unwritable(file, reason))
 }
 
-/// Writes the file whole or not at all, and names it on the error output.
 pub(super) fn write_and_say(file: &Path, bytes: &[u8]) -> Result<(), ProgramError> {
     let written = write_to_reader(file, bytes).map_err(|reason| unwritable(file, reason))?;
     // The reader of a pipe or a terminal needs no message.

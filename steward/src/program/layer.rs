@@ -1,5 +1,3 @@
-//! The layer's library and manifest, and `steward layer`, which installs both where the user's Vulkan loader finds them, and removes them.
-
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -159,7 +157,6 @@ impl Installed {
         Ok(())
     }
 
-    /// What lists the manifest, where something does.
     fn said(
         &self,
         entry: io::Result<Option<String>>,

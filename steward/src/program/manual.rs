@@ -1,5 +1,3 @@
-//! `steward manual`: a page of the manual for each command, for packages.
-
 #![forbid(unsafe_code)]
 
 use std::io::Write;

@@ -1,5 +1,3 @@
-//! `steward mark`: sets a mark in a program that runs with the layer.
-
 #![forbid(unsafe_code)]
 
 use std::io::Write;

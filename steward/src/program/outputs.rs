@@ -1,5 +1,3 @@
-//! Writes results: text, JSON, a page, a profile; to files, or one of them to the standard output instead of the text.
-
 use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -15,7 +15,6 @@ use super::run::place;
 use crate::os::own_folder::{hold, remove_if_stale};
 pub(crate) use crate::os::run_folder::{REPORTS, RUN};
 
-/// The names of the folders begin with these.
 pub(crate) const DRIVE: &str = "steward-drive-";
 pub(crate) const METER: &str = "steward-meter-";
 const PREFIXES: [&str; 3] = [RUN, DRIVE, METER];

@@ -1,5 +1,3 @@
-//! `steward rules`: the rules for callbacks, commands and handles.
-
 #![forbid(unsafe_code)]
 
 use serde_json::{Value, json};

@@ -1,5 +1,3 @@
-//! `steward symbols`: names functions in reports and profiles of other programs.
-
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};

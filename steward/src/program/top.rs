@@ -1,5 +1,3 @@
-//! `steward top`: shows the numbers of a running program, from its state file.
-
 #![forbid(unsafe_code)]
 
 mod screen;
@@ -36,7 +34,6 @@ pub enum TopError {
     Several(String),
 }
 
-/// A process and where its state is.
 struct Watched {
     file: PathBuf,
     known: Option<u32>,
@@ -109,7 +106,6 @@ impl Reading {
         format!("{}\n{}", self.head(before), self.state)
     }
 
-    /// Rates are those since `before`.
     fn head(&self, before: Option<&Self>) -> String {
         let state = &self.state;
         let mut head = format!(

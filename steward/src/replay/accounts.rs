@@ -1,5 +1,3 @@
-//! What each owner of a trace holds.
-
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap};

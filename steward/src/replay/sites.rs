@@ -20,7 +20,6 @@ pub(super) struct TraceSites {
     pub(super) accounts: TraceAccounts,
     /// The running commands of each thread, the innermost last.
     commands: HashMap<u64, Vec<String>>,
-    /// The block that each thread is resizing.
     resized: BTreeMap<u64, Resized>,
 }
 

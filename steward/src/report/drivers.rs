@@ -1,5 +1,3 @@
-//! Reports of drivers as one Markdown document: a table, and of each kind of bug a text for the driver's maintainers.
-
 #![forbid(unsafe_code)]
 
 use std::fmt::{self, Display, Formatter};

@@ -1,5 +1,3 @@
-//! Reads reports that `--json` wrote.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;

@@ -1,5 +1,3 @@
-//! Function names for the stacks of a run's blocks, without the frames that all stacks share.
-
 #![forbid(unsafe_code)]
 
 use vk_report::report::{CallSites, LeakFrame, Report};

@@ -1,5 +1,3 @@
-//! Function names for the stacks of a program's leaks.
-
 use vk_report::report::{LeakFrame, Leaks};
 
 use super::Symbols;

@@ -1,5 +1,3 @@
-//! Reports and lists of leaks, as text and as lines of JSON, among other lines.
-
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};

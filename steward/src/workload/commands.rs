@@ -1,5 +1,3 @@
-//! A command pool with its command buffers, and one method for each recorded command.
-
 use std::slice;
 
 use ash::vk;

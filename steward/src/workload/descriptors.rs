@@ -1,5 +1,3 @@
-//! Descriptor layouts, pool and sets, and both ways to write sets.
-
 use std::mem::offset_of;
 
 use ash::vk;

@@ -1,5 +1,3 @@
-//! The device and its one queue. It is destroyed on drop.
-
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::ops::Deref;
@@ -49,7 +47,6 @@ impl<'d> Device<'d> {
         };
         let v1_0 = ash::DeviceFnV1_0::load(lookup);
         if missing.get() {
-            // A leaked device is better than a call of a missing function.
             return Err(WorkloadError::MissingCommand { level: "device" });
         }
         let v1_1 = ash::DeviceFnV1_1::load(lookup);

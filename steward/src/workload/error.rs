@@ -1,5 +1,3 @@
-//! Why a workload did not finish.
-
 #![forbid(unsafe_code)]
 
 use ash::vk;

@@ -1,5 +1,3 @@
-//! Render pass, framebuffer, and the graphics pipeline that draws one triangle over the whole image.
-
 use ash::vk;
 
 use super::device::Device;

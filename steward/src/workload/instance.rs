@@ -1,5 +1,3 @@
-//! The instance. It is destroyed on drop.
-
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ops::Deref;

@@ -1,5 +1,3 @@
-//! Device memory: placement of resources, choice of the memory type, and mapping.
-
 use std::ptr::NonNull;
 
 use ash::vk;
@@ -16,7 +14,6 @@ pub(super) fn device_local() -> MemoryPreference {
         .avoiding(PropertyFlags::HOST_VISIBLE)
 }
 
-/// Returns the memory and the offset of each buffer.
 pub(super) fn for_buffers<'d, const N: usize>(
     device: &'d Device<'d>,
     what: &'static str,

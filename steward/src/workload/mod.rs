@@ -2,7 +2,7 @@
 //!
 //! [`run`] creates an instance and a device on the [`OpenDriver`] driver. Each round creates buffers, images, views, samplers, descriptors,
 //! pipelines and the rest, and buffers of gpu-suballoc, compares every result word with the processor's from the same seed, and destroys
-//! everything in reverse order. After the last round buffers are defragmented. The layer below keeps the accounts.
+//! everything in reverse order. After the last round buffers are defragmented.
 
 mod commands;
 mod descriptors;

@@ -1,5 +1,3 @@
-//! Objects of a device: one generic creation, and a guard that destroys the object.
-
 use std::ops::Deref;
 
 use ash::prelude::VkResult;

@@ -1,5 +1,3 @@
-//! The options of a run.
-
 #![forbid(unsafe_code)]
 
 use super::expect::Inputs;

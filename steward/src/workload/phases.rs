@@ -1,5 +1,3 @@
-//! The phases of a run, as whoever watches it learns of them.
-
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;

@@ -1,5 +1,3 @@
-//! The physical device: its name, queue family and memory.
-
 use std::ffi::CStr;
 
 use ash::vk;

@@ -1,5 +1,3 @@
-//! Shader modules, pipeline caches, and two compute pipelines that one command creates.
-
 use ash::vk;
 
 use super::descriptors::Descriptors;

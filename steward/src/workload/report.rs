@@ -1,5 +1,3 @@
-//! The results of a run.
-
 #![forbid(unsafe_code)]
 
 use crate::drivers::OpenDriver;

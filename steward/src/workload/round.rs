@@ -1,5 +1,3 @@
-//! One round: create all objects, let the device compute, compare, destroy all objects.
-
 use ash::vk;
 use vk::{
     AccessFlags as Access, ImageLayout as Layout, PipelineBindPoint as Point,

@@ -1,5 +1,3 @@
-//! Submits in order. No object is destroyed while the device uses it.
-
 use std::slice;
 
 use ash::prelude::VkResult;
@@ -53,8 +51,7 @@ impl<'d> InFlight<'d> {
             .command_buffers(&second)
             .wait_semaphores(&computed)
             .wait_dst_stage_mask(&stages);
-        // SAFETY: the command buffers are recorded and their objects live until this guard is dropped; the first submit signals the
-        // semaphore.
+        // SAFETY: as above; the first submit signals the semaphore.
         unsafe { in_flight.queue(&draw, *sync.second_done) }?;
         Ok(in_flight)
     }

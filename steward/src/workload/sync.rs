@@ -1,5 +1,3 @@
-//! Fences, semaphore, event and query pool.
-
 use ash::vk;
 
 use super::device::Device;

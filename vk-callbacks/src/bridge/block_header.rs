@@ -1,5 +1,3 @@
-//! Reads, checks and writes the header, the 16 bytes in front of a payload.
-
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
@@ -34,7 +32,7 @@ impl<A> BridgeState<A> {
     /// The 16 bytes before `payload` can be read.
     #[inline]
     pub(super) unsafe fn read(&self, payload: NonNull<u8>) -> Option<(Word0, Scope)> {
-        // SAFETY: the 16 bytes before it can be read, as this function requires.
+        // SAFETY: the 16 bytes before it can be read.
         let (word0, word1) = unsafe { read_words(payload) };
         if word1 != self.cookie_key.live(payload.addr().get(), word0) {
             return None;

@@ -1,5 +1,3 @@
-//! A bridge from a context to Vulkan.
-
 use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomPinned;
@@ -24,8 +22,8 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 
 /// A [`Context`] as `VkAllocationCallbacks`: the context counts all memory of Vulkan, by scope.
 ///
-/// Vulkan specification, *Host Memory*. Give the instance, the device and each kind of object a bridge, each with a context of its own
-/// below a common parent. The header of a block costs 16 bytes, which the context counts, too.
+/// Give the instance, the device and each kind of object a bridge, each with a context of its own below a common parent. The header of a
+/// block costs 16 bytes, which the context counts, too.
 ///
 /// Callable from any thread, without locks (V24).
 ///

@@ -1,5 +1,3 @@
-//! Counters of rare events of a bridge.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;

@@ -1,5 +1,3 @@
-//! The C functions of a bridge. `pUserData` is the address of the state: no lookup, no registry.
-
 use core::ffi::c_void;
 use core::marker::PhantomData;
 

@@ -1,5 +1,3 @@
-//! The state behind `pUserData`, and its three operations.
-//!
 //! The context counts, and the header stores the rest, so there is no lock. Two promises have names below:
 //!
 //! - a pointer is *readable* if the 16 bytes before it can be read, as of every pointer that Vulkan's rules allow here;
@@ -39,7 +37,7 @@ impl<A> BridgeState<A> {
     /// `state` is aligned, and can be read.
     #[inline]
     pub(super) unsafe fn is_marked(state: *const Self) -> bool {
-        // SAFETY: aligned memory that can be read, as this function requires.
+        // SAFETY: aligned memory that can be read.
         let mark = unsafe { &raw const (*state).mark };
         // SAFETY: within that memory: a number, whatever it is.
         unsafe { &*mark }.load(Relaxed) == MARK
@@ -157,9 +155,9 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         if self.is_refused::<C>(THROUGH, live) {
             return ptr::null_mut();
         }
-        // SAFETY: a readable pointer, as this function requires.
+        // SAFETY: a readable pointer.
         let Some((word0, own_scope)) = (unsafe { self.read(live) }) else {
-            // SAFETY: a readable pointer, as this function requires.
+            // SAFETY: a readable pointer.
             let Some(own) = (unsafe { self.own_callbacks_of(THROUGH, live) }) else {
                 return ptr::null_mut();
             };
@@ -204,12 +202,12 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         if self.is_refused::<C>(Callback::Free, live) {
             return;
         }
-        // SAFETY: a readable pointer, as this function requires.
+        // SAFETY: a readable pointer.
         if let Some((word0, scope)) = unsafe { self.read(live) } {
             // SAFETY: a live block of this bridge with this header, which nothing else uses.
             return unsafe { self.free_live::<C>(live, word0, scope) };
         }
-        // SAFETY: a readable pointer, as this function requires.
+        // SAFETY: a readable pointer.
         if let Some(own) = unsafe { self.own_callbacks_of(Callback::Free, live) } {
             // SAFETY: the block is theirs and live.
             unsafe { own.free(payload.cast()) };
@@ -222,10 +220,9 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     unsafe fn free_live<C: Care>(&self, payload: NonNull<u8>, word0: Word0, scope: Scope) {
         let align = word0.align();
         if align > SMALL_ALIGN || C::GUARDED {
-            // SAFETY: a live block with this header, as this function requires.
+            // SAFETY: a live block with this header.
             return unsafe { self.free_aligned::<C>(payload, word0, scope) };
         }
-        // The plan was valid when the block was allocated, and the header is intact.
         let Ok(layout) = HeaderPlan::small(word0.size(), align) else {
             return;
         };
@@ -233,7 +230,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
             layout,
             pad: Pad::Fixed(HEADER),
         };
-        // SAFETY: a live block with this header, as this function requires, and its plan.
+        // SAFETY: a live block with this header, and its plan.
         unsafe { self.free_block::<C>(payload, word0, scope, &plan) }
     }
 
@@ -245,7 +242,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         let Ok(plan) = HeaderPlan::new(word0.size(), word0.align(), self.mode) else {
             return;
         };
-        // SAFETY: a live block with this header, as this function requires, and its plan.
+        // SAFETY: a live block with this header, and its plan.
         unsafe { self.free_block::<C>(payload, word0, scope, &plan) }
     }
 
@@ -337,8 +334,6 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         true
     }
 
-    /// Returns the callbacks of the bridge whose live block it is, if it is one.
-    ///
     /// # Safety
     /// `payload` is *readable*.
     #[cold]
@@ -347,7 +342,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         callback: Callback,
         payload: NonNull<u8>,
     ) -> Option<RawCallbacks> {
-        // SAFETY: a readable pointer, as this function requires.
+        // SAFETY: a readable pointer.
         let (word0, word1) = unsafe { read_words(payload) };
         if self.cookie_key.judge(payload.addr().get(), word0, word1) == Mark::Freed {
             self.counters.freed_pointers.one_more();

@@ -1,5 +1,3 @@
-//! The rules about calls of callbacks. A call is checked before it is passed on; its answer is checked afterwards.
-
 #![forbid(unsafe_code)]
 
 use core::num::NonZeroU64;
@@ -107,7 +105,6 @@ impl<'t> Engine<'_, 't> {
         owner.is_for_recording() && self.coverage() == BracketCoverage::ExceptRecording
     }
 
-    /// If the thread never issued a command, the kind is `on_foreign_thread`.
     #[cold]
     fn report_outside_command(
         &self,

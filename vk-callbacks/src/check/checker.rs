@@ -1,5 +1,3 @@
-//! The live checker, which the application owns.
-
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::fmt;
@@ -37,8 +35,7 @@ use crate::trace::Sighting;
 /// - a request without memory for its record is answered with NULL.
 ///
 /// The checker needs to know commands ([`run`](Checker::run)) and handles ([`created`](Checker::created),
-/// [`destroyed`](Checker::destroyed)). All methods may be called from any thread. Without the feature `std` there are no commands, and
-/// rules that need them are not checked.
+/// [`destroyed`](Checker::destroyed)). Without the feature `std` there are no commands, and rules that need them are not checked.
 ///
 /// A block should pass one wrapper only.
 ///
@@ -85,7 +82,7 @@ pub struct Checker<'h> {
 
 // SAFETY: only shared references reach the shared part, which is `Sync`.
 unsafe impl Send for Checker<'_> {}
-// SAFETY: only shared references reach the shared part, which is `Sync`.
+// SAFETY: as above.
 unsafe impl Sync for Checker<'_> {}
 
 /// It is pinned in the checker's memory.
@@ -222,7 +219,7 @@ impl<'h> Checker<'h> {
             return;
         };
         let watched = watched.cast::<Watched<'h>>();
-        // SAFETY: the user data leads to a live value, which no other thread retires meanwhile, as this function requires.
+        // SAFETY: the user data leads to a live value, which no other thread retires meanwhile.
         let entry = unsafe { &*watched }.entry(user_data);
         let ended = shared.watched.with(&entry, |there| {
             let ours = there.user_data == entry.user_data && there.uses > 0;
@@ -461,7 +458,7 @@ impl<'h> Checker<'h> {
     /// No returned function is running. (Later calls count as [stray](crate::check::stray_callbacks), and are answered with NULL.)
     pub unsafe fn close_anyway(self) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: no returned function is running, as this function requires.
+        // SAFETY: no returned function is running.
         unsafe { this.destroy_shared() }
     }
 

@@ -1,5 +1,3 @@
-//! The engine of the live checker and of the log checker: the known owners, blocks and handles, and the findings.
-
 mod findings;
 
 use core::ptr;
@@ -241,7 +239,6 @@ impl<'h, 't> Engine<'h, 't> {
         Ok(self)
     }
 
-    /// False if there is no room.
     fn put_row(&self, row: FindingRow<'t>) -> bool {
         let add = |there: &mut FindingRow<'t>| there.add(&row);
         let (put, roomy) = self.rows.put_within(row, add);

@@ -1,7 +1,7 @@
 //! The C functions of checked callbacks: the order of records and calls.
 //!
 //! A freed block leaves the table before the free is passed on, an allocated one enters it after the allocation returned, and a block
-//! is in transit during its reallocation: otherwise another thread may get its address first. No lock is held over a call.
+//! is in transit during its reallocation: otherwise another thread may get its address first.
 
 use core::ffi::c_void;
 use core::num::{NonZeroU64, NonZeroUsize};
@@ -430,8 +430,6 @@ pub(super) struct Handed {
     passed: RawCallbacks,
 }
 
-/// The struct, word by word.
-///
 /// ```text
 ///   0           8               16                24        32                      40                48 (on 64 bits)
 ///   | pUserData | pfnAllocation | pfnReallocation | pfnFree | pfnInternalAllocation | pfnInternalFree |

@@ -1,5 +1,3 @@
-//! A finding: observations that are alike, added up.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;

@@ -1,5 +1,3 @@
-//! Rules about commands that end, created and destroyed objects, and leftover blocks.
-
 #![forbid(unsafe_code)]
 
 use core::num::NonZeroU64;

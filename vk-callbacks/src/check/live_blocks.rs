@@ -43,14 +43,12 @@ impl LiveBlocks {
         self.others.get((hash >> 61) as usize).unwrap_or(&self.last)
     }
 
-    /// Counts a block before it is recorded.
     #[inline]
     pub(crate) fn count(&self, address: u64) {
         let counted = &self.of(address).counted;
         counted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Discounts a block that left the record, or was not recorded.
     #[inline]
     pub(crate) fn discount(&self, address: u64) {
         let discounted = &self.of(address).discounted;
@@ -64,7 +62,7 @@ impl LiveBlocks {
         self.discount(old);
     }
 
-    /// True while a block is live. Several owners may have counted and discounted the blocks of one another; then one of them answers.
+    /// Several owners may have counted and discounted the blocks of one another; then one of them answers.
     pub(crate) fn any(&self) -> bool {
         let lines = || self.others.iter().chain([&self.last]);
         let sum = |sum: u64, of_line: u64| sum.wrapping_add(of_line);

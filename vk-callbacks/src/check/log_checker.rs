@@ -1,5 +1,3 @@
-//! The checker of a log.
-
 #![forbid(unsafe_code)]
 
 mod lines;

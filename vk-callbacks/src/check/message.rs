@@ -1,6 +1,6 @@
 //! The sentence of a finding: the rules, the culprit if known, the observation, the count.
 //!
-//! The table of [kinds](super::FindingKind) has the sentences. A word in braces stands for what differs from finding to finding.
+//! The table of [kinds](super::FindingKind) has the sentences.
 
 #![forbid(unsafe_code)]
 

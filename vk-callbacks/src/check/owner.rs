@@ -1,5 +1,3 @@
-//! An owner of callbacks.
-
 #![forbid(unsafe_code)]
 
 use core::num::NonZeroUsize;

@@ -1,5 +1,3 @@
-//! The record of a block: 64 bytes beside the block.
-
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -210,7 +208,6 @@ impl WatchedEntry {
         Some(self.user_data)
     }
 
-    /// Ends the callbacks. False if they had ended.
     pub(super) fn end(&mut self) -> bool {
         core::mem::take(&mut self.uses) > 0
     }

@@ -41,7 +41,6 @@ struct FreePlaces {
 
 static FREE: StateMutex<FreePlaces> = StateMutex::new(FreePlaces { top: 0, unused: 0 });
 
-/// None if all places are in use.
 pub(crate) fn claim(watched: *mut c_void) -> Option<*mut c_void> {
     let (place, slot) = {
         let mut free = FREE.lock();

@@ -204,7 +204,6 @@ impl Drop for InCallback {
     }
 }
 
-/// None if the nesting is too deep.
 pub(crate) fn enter_growth() -> Option<Growth> {
     with_state(|thread| {
         let growths = thread.growths.get();

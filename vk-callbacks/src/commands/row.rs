@@ -1,5 +1,3 @@
-//! A command's row, its lookup, and the builders of the table.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -8,7 +6,7 @@ use alloc_core::Scope;
 
 use super::table::TABLE;
 
-/// What a Vulkan command does with host memory. Plain data; rows are found by name and are static.
+/// What a Vulkan command does with host memory.
 ///
 /// ```
 /// use alloc_core::Scope;
@@ -193,7 +191,6 @@ impl CommandRow {
     }
 }
 
-/// Below, at or above 0 as `a` sorts before, with or behind `b`.
 const fn order(mut a: &[u8], mut b: &[u8]) -> i32 {
     loop {
         match (a, b) {

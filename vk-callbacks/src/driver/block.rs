@@ -25,8 +25,8 @@ pub struct DriverBlock<'a> {
 
 /// The receipt of memory that outlives its command, to store in the object.
 ///
-/// 40 bytes. It has no reference to an allocator: a free needs the [`FallbackChain`] of the destroying command, whose `pAllocator` may be
-/// another struct (V5, V42). Dropping a receipt leaks the memory.
+/// It has no reference to an allocator: a free needs the [`FallbackChain`] of the destroying command, whose `pAllocator` may be another
+/// struct (V5, V42). Dropping a receipt leaks the memory.
 #[must_use = "a dropped receipt is memory that nothing can free"]
 #[derive(Debug)]
 pub struct Stored(Receipt);

@@ -1,5 +1,3 @@
-//! An application's `VkAllocationCallbacks`, copied and checked, as a `HostAllocator`.
-
 use core::alloc::Layout;
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -85,9 +83,9 @@ impl CallbackAllocator {
     /// # Safety
     /// `raw` is NULL or points to a struct that is readable during this call; else as [`from_raw`](Self::from_raw).
     pub unsafe fn from_ptr(raw: *const RawCallbacks) -> Result<Option<Self>, CallbackError> {
-        // SAFETY: NULL, or a struct that is readable during this call, as this function requires.
+        // SAFETY: NULL, or a struct that is readable during this call.
         match unsafe { raw.as_ref() } {
-            // SAFETY: the functions obey the specification until the last block is freed, as this function requires.
+            // SAFETY: the functions obey the specification until the last block is freed.
             Some(raw) => unsafe { Self::from_raw(raw) }.map(Some),
             None => Ok(None),
         }

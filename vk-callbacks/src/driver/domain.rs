@@ -1,5 +1,3 @@
-//! The stored callbacks of a driver: its instance's and its device's, by value.
-
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::marker::PhantomPinned;
@@ -60,7 +58,7 @@ impl<'d> InstanceDomain<'d> {
         default: &'d DynHost<'d>,
     ) -> Result<Self, CallbackError> {
         Ok(Self {
-            // SAFETY: NULL or a readable struct of callbacks that obey the specification, as this function requires.
+            // SAFETY: NULL or a readable struct of callbacks that obey the specification.
             own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?,
             default,
         })
@@ -92,7 +90,7 @@ impl DeviceDomain {
     /// As [`CallbackAllocator::from_ptr`].
     pub unsafe fn new(p_allocator: *const RawCallbacks) -> Result<Self, CallbackError> {
         Ok(Self {
-            // SAFETY: NULL or a readable struct of callbacks that obey the specification, as this function requires.
+            // SAFETY: NULL or a readable struct of callbacks that obey the specification.
             own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?,
         })
     }
@@ -181,7 +179,7 @@ impl PoolDomain {
     /// # Safety
     /// As [`CallbackAllocator::from_ptr`].
     pub unsafe fn new(p_allocator: *const RawCallbacks) -> Result<Self, CallbackError> {
-        // SAFETY: NULL or a readable struct of callbacks that obey the specification, as this function requires.
+        // SAFETY: NULL or a readable struct of callbacks that obey the specification.
         let own = unsafe { CallbackAllocator::from_ptr(p_allocator) }?;
         Ok(Self {
             children: None,
@@ -293,7 +291,7 @@ impl PoolDomain {
     ///   those callbacks call this, which would replace itself.
     pub unsafe fn replace_callbacks(&mut self, brought: Option<CallbackAllocator>) {
         if let (Some(own), Some(brought)) = (&self.own, brought) {
-            // SAFETY: the domain is exclusive, and nothing reads the callbacks through the context, as this function requires.
+            // SAFETY: the domain is exclusive, and nothing reads the callbacks through the context.
             unsafe { *own.0.get() = brought };
         }
     }

@@ -147,7 +147,7 @@ impl<T> Object<T> {
             Some(block)
         };
         if let Some(old) = self.object_layout_mut().name.take() {
-            // SAFETY: the name came from the device's level of a compatible chain, as this function requires.
+            // SAFETY: the name came from the device's level of a compatible chain.
             if let Err(refused) = unsafe { old.free(chain) } {
                 self.object_layout_mut().name = Some(refused.value);
                 return Err(refused.error);
@@ -170,7 +170,7 @@ impl<T> Object<T> {
         chain: &FallbackChain<'_>,
     ) -> Result<T, Rejected<Self, CallbackError>> {
         let (place, value) = self.vacate();
-        // SAFETY: the levels of `chain` are compatible with the memory's, as this function requires.
+        // SAFETY: the levels of `chain` are compatible with the memory's.
         match unsafe { place.free(chain) } {
             Ok(()) => Ok(value),
             Err(refused) => Err(Rejected::new(refused.value.fill(value), refused.error)),

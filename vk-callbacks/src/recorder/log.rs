@@ -105,7 +105,6 @@ impl<'h> Log<'h> {
         })
     }
 
-    /// Another chunk. False without memory.
     #[cold]
     fn make_room(&self) -> bool {
         // The events of the innermost call are lost.
@@ -133,7 +132,6 @@ impl<'h> Log<'h> {
         if is_reserved {
             self.records.lock().add(&mut chunk, &mut longer);
         }
-        // Each alone: a second panic while one unwinds ends the process.
         let _ = fenced(|| drop(chunk));
         let _ = fenced(|| drop(longer));
         is_reserved
@@ -149,7 +147,6 @@ impl Records {
         let own = *self.chunks.allocator();
         let take = |chunk: &mut Chunk| mem::replace(chunk, TryVec::new_in(own));
         if longer.capacity() > self.chunks.capacity() {
-            // Within the reserved room.
             for chunk in self.chunks.as_mut_slice() {
                 let _ = longer.try_push(take(chunk));
             }

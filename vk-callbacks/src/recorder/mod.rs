@@ -29,7 +29,7 @@ use names::Names;
 /// A recorder of all calls of any callbacks, which writes a trace of format 2.
 ///
 /// Calls pass unchanged on the driver's threads. The log lies in the memory of [`Recorder::new`], 100 to 200 bytes a call; if that is
-/// refused, the event is counted as lost, and the trace says so. All methods may be called from any thread.
+/// refused, the event is counted as lost, and the trace says so.
 ///
 /// A block should pass one tap only: two taps of one recorder record each call twice.
 ///
@@ -58,7 +58,7 @@ pub struct Recorder<'h> {
 
 // SAFETY: only shared references reach the shared part, which is `Sync`.
 unsafe impl Send for Recorder<'_> {}
-// SAFETY: only shared references reach the shared part, which is `Sync`.
+// SAFETY: as above.
 unsafe impl Sync for Recorder<'_> {}
 
 /// It is pinned in the recorder's memory.
@@ -230,7 +230,7 @@ impl<'h> Recorder<'h> {
     /// No function of any tap is being called or will be.
     pub unsafe fn close_anyway(self) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: no function of a tap is called now or later, as this function requires.
+        // SAFETY: no function of a tap is called now or later.
         unsafe { this.destroy_shared() }
     }
 

@@ -1,5 +1,3 @@
-//! The events of a trace.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;

@@ -1,5 +1,3 @@
-//! Lines, and the comma-separated fields of one line.
-
 #![forbid(unsafe_code)]
 
 use alloc_core::NoticeEvent;

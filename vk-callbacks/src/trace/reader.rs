@@ -1,5 +1,3 @@
-//! The borrowing reader, over the parser [`format2`]. Allocates nothing.
-
 #![forbid(unsafe_code)]
 
 use core::iter::FusedIterator;
@@ -10,8 +8,7 @@ use super::fields::{Lines, MAX_NAME, TraceLine};
 
 /// Reads a trace: an iterator of events, each with the number of its line (from 1).
 ///
-/// Only the form is checked, not the meaning: [`Judge`](crate::Judge) finds a second free. After an error the iterator ends. No
-/// input makes it panic.
+/// Only the form is checked, not the meaning: [`Judge`](crate::Judge) finds a second free. After an error the iterator ends.
 ///
 /// ```
 /// use vk_callbacks::{TraceEvent, TraceReader};

@@ -1,5 +1,3 @@
-//! The writer of format 2.
-
 #![forbid(unsafe_code)]
 
 use core::fmt::{self, Write};

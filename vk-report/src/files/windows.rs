@@ -1,8 +1,4 @@
 //! Opens files on Windows. A file's rights are those of its folder, and who else could change or replace it is not looked at.
-//!
-//! - A file is whole or not there: it is written beside its name and renamed over it. What a killed writer leaves there is removed by the
-//!   next one; while its writer has it open, nobody can.
-//! - Devices and pipes are written in place.
 
 #![forbid(unsafe_code)]
 
@@ -92,7 +88,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_plain(path, OpenOptions::new().read(true))
 }
 
-/// As [`open()`], to read the file and to change bytes of it. Look at what it is before: the path may lead to any file.
+/// As [`open()`], to read the file and to change bytes of it.
 ///
 /// # Errors
 /// As [`open()`].
@@ -100,7 +96,7 @@ pub fn open_to_change(path: &Path) -> io::Result<File> {
     open_plain(path, OpenOptions::new().read(true).write(true))
 }
 
-/// Opens a settings file. `None` if there is none.
+/// Opens a settings file.
 ///
 /// # Errors
 /// As [`open()`].
@@ -142,7 +138,6 @@ fn open_in_place(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).open(path)
 }
 
-/// Whether the path is one of the system's devices, or a pipe.
 fn is_in_place(path: &Path) -> bool {
     let name = path.as_os_str();
     name.as_encoded_bytes().starts_with(br"\\.\")
@@ -151,7 +146,7 @@ fn is_in_place(path: &Path) -> bool {
             .any(|device| name.eq_ignore_ascii_case(device))
 }
 
-/// Nobody else can open, rename or remove the part while it is open. Other threads and processes may write beside the file too.
+/// Nobody else can open, rename or remove the part while it is open.
 fn create_part(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut number = 0;

@@ -51,7 +51,6 @@ fn collect<const SLOT: usize>(report: &Report<'_>) {
 }
 
 impl CollectedReports {
-    /// `None` with [`MAX_GUARDS`] guards already.
     pub(super) fn new() -> io::Result<Option<Self>> {
         let mut files = Box::new(ReportFiles {
             kept: tempfile::tempfile()?,

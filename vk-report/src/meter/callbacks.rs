@@ -1,5 +1,3 @@
-//! Callbacks that count a driver's requests, and tell the meter that a callback runs.
-
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};

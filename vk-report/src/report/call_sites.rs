@@ -1,5 +1,3 @@
-//! Where the driver's blocks came from: by context, command, scope, size class and call stack.
-
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};

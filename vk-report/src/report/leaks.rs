@@ -1,5 +1,3 @@
-//! What a program left alive: by call stack, with sizes, handles, names and growth.
-
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -22,7 +20,7 @@ pub struct Leaks {
     pub warm_up: u64,
     /// Objects and blocks that are listed nowhere, because the layer had no memory for their records.
     pub lost: u64,
-    /// The stacks that something is alive of. See [`Leaks::sort`].
+    /// The stacks that something is alive of.
     pub stacks: Vec<LeakStack>,
     /// When the program had most device memory, and most host memory of the driver; empty of other sources.
     #[serde(default)]

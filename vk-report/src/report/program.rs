@@ -1,5 +1,3 @@
-//! The report of a program that ran with the Vulkan layer: what only the layer knows, and a whole report made of it.
-
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,6 @@ use crate::os::Mapping;
 
 const LIST: &core::ffi::CStr = c"/proc/self/maps";
 
-/// 0 if the list cannot be read.
 pub(super) fn count_mappings() -> usize {
     let Some(file) = File::open(LIST) else {
         return 0;

@@ -6,7 +6,7 @@ use super::memory;
 
 pub(crate) const CATCHES_READS: bool = true;
 
-/// `None` if the bytes cannot be read. Never faults.
+/// Never faults.
 #[inline]
 pub(crate) fn read_u64(address: usize) -> Option<u64> {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

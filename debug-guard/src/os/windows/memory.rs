@@ -75,7 +75,6 @@ pub(super) unsafe fn decommit(base: usize, bytes: usize) -> Result<(), OsRefusal
     }
 }
 
-/// `None` where nothing is reserved.
 pub(super) fn information_at(address: usize) -> Option<MemoryInformation> {
     let mut about = MemoryInformation::default();
     let room = size_of::<MemoryInformation>();

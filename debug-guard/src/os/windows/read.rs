@@ -2,7 +2,7 @@ use super::{caught, handler, memory};
 
 pub(crate) const CATCHES_READS: bool = true;
 
-/// `None` if the bytes cannot be read. Never faults.
+/// Never faults.
 #[inline]
 pub(crate) fn read_u64(address: usize) -> Option<u64> {
     if handler::installed() {

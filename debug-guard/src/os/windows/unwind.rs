@@ -48,7 +48,7 @@ impl UnwindContext {
         self.registers.frame()
     }
 
-    /// Goes from a function that called another to its caller. False where that is not known. Allocates nothing.
+    /// Goes from a function that called another to its caller. Allocates nothing.
     pub(crate) fn step(&mut self) -> bool {
         let entry = self.entry();
         entry.is_some_and(|(function, base)| self.unwind(function, base))

@@ -9,8 +9,6 @@
 //!     next_pass           .. until a pass is empty
 //!   drop                  frees reserved places; blocks that are not empty become ordinary blocks again
 //! ```
-//!
-//! No lock is held between calls, nor during a call of the device, the host allocator or the filter.
 
 mod pass;
 mod plan;
@@ -36,9 +34,8 @@ type MoveList<'a, T, A> = TryVec<T, Scoped<&'a CountingAllocator<A>>>;
 
 /// A defragmentation under way: see [`GpuAllocator::defragment`].
 ///
-/// Any thread may go on with it, if the host allocator is `Sync`. Dropping it frees reserved places, and makes blocks that are not empty
-/// ordinary again. After `core::mem::forget` its pools cannot be defragmented or destroyed, nor the allocator
-/// [closed](GpuAllocator::close).
+/// Dropping it frees reserved places, and makes blocks that are not empty ordinary again. After `core::mem::forget` its pools cannot be
+/// defragmented or destroyed, nor the allocator [closed](GpuAllocator::close).
 #[must_use = "dropping it ends the defragmentation before anything has moved"]
 pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
     allocator: &'a GpuAllocator<D, A>,

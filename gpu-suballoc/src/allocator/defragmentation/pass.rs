@@ -279,7 +279,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
 
     /// Ends the pass. A copied region is then at its new place, with the same id and the second resource; its old resource is destroyed and
     /// its old place freed. Calls `visit` with each move and its result, without a lock. The device must have finished the copies and any
-    /// use of the old resources. Cannot fail.
+    /// use of the old resources.
     #[doc(alias("vmaEndDefragmentationPass"))]
     pub fn finish(self, mut visit: impl FnMut(&RegionMove, MoveResult)) {
         self.run.end_pass(Some(&mut visit));

@@ -1,5 +1,3 @@
-//! Live bytes by scope as separate tracks.
-
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,5 +1,3 @@
-//! Markers on the time axis: commands and phases, with their figures.
-
 #![forbid(unsafe_code)]
 
 use fxprof_processed_profile::{

@@ -1,5 +1,3 @@
-//! Why a run fails whose program ended with 0: `--exit-code` and `--expect`.
-
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

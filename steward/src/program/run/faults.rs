@@ -1,5 +1,3 @@
-//! Guard and planned refusals of `steward run`: the layer's settings, and errors that the program's exit status does not show.
-
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -11,7 +9,6 @@ use vk_report::report::{FailRun, Refusal};
 use super::environment::REPORTS;
 use super::reports::Reports;
 
-/// Refusals are noted in `file`.
 pub(in crate::program) fn settings(
     guarding: &Guarding,
     file: &Path,

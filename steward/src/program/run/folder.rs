@@ -1,5 +1,3 @@
-//! The folder of a run: the layer's manifest, reports and state files.
-
 #![forbid(unsafe_code)]
 
 use std::{fs, io};

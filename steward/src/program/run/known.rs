@@ -1,5 +1,3 @@
-//! What is known of the drivers that a program used: the bundled expectations about them, or those of `--expect`.
-
 #![forbid(unsafe_code)]
 
 use std::ffi::OsStr;

@@ -1,5 +1,3 @@
-//! `--meter`: loads the meter of the heap into the program, beside the layer, which measures the driver's callback coverage.
-
 #![forbid(unsafe_code)]
 
 use std::env;

@@ -1,5 +1,3 @@
-//! `steward run`: runs a program with the layer VK_LAYER_STEWARD_memory, which writes a report for each process that creates an instance.
-
 #![forbid(unsafe_code)]
 
 mod environment;
@@ -274,7 +272,7 @@ fn with_layer(
         .record
         .as_deref()
         .map(|file| (file, recorded::read(folder.path(), &reports)));
-    // All is read. A signal that ends this process from now on leaves nothing behind.
+    // A signal that ends this process from now on leaves nothing behind.
     let no_room = no_room(folder.path());
     drop((preload, folder));
     if options.stacks {

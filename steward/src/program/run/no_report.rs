@@ -1,5 +1,3 @@
-//! Why a run has no report, or one of another library than the named one.
-
 #![forbid(unsafe_code)]
 
 use std::env;

@@ -1,5 +1,3 @@
-//! `--record`: the traces that the layer wrote.
-
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -45,7 +43,7 @@ fn about(trace: &str, driver: &str) -> String {
     lines.concat()
 }
 
-/// The first trace goes to `file`, others to files with `.2`, `.3` and so on behind its name. Returns a sentence if there are none.
+/// The first trace goes to `file`, others to files with `.2`, `.3` and so on behind its name.
 pub(super) fn write(traces: &[String], file: &Path) -> Result<Option<String>, ProgramError> {
     for (number, trace) in (1_u32..).zip(traces) {
         let file = match number {

@@ -1,5 +1,3 @@
-//! The reports of the processes of a run.
-
 #![forbid(unsafe_code)]
 
 use std::ffi::OsStr;

@@ -1,5 +1,3 @@
-//! `steward report`: the report of a running program, with named functions.
-
 #![forbid(unsafe_code)]
 
 use std::ffi::{OsStr, OsString};

@@ -1,5 +1,3 @@
-//! Reports from state files, for processes that ended without a report.
-
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;

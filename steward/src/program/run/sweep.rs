@@ -1,5 +1,3 @@
-//! `--fail=each`: runs the program once for each request of its driver, with that request refused, and lists how the runs ended.
-
 #![forbid(unsafe_code)]
 
 use std::fmt::{self, Display};
@@ -149,7 +147,7 @@ fn why_untested(program: &Path, status: Option<ExitStatus>, reports: &Reports) -
     format!("--fail=each refused nothing, so nothing was tested: {reason}")
 }
 
-/// A run without a status was killed. The number is the exit status or that of the signal.
+/// A run without a status was killed.
 fn ending(status: Option<ExitStatus>) -> (Ending, Option<i32>) {
     let Some(status) = status else {
         return (Ending::Hang, None);

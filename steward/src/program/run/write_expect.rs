@@ -1,5 +1,3 @@
-//! `--write-expect`: writes down what was found, as what `--expect` may find.
-
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -9,7 +7,6 @@ use crate::expectations::fit;
 use crate::program::{ProgramError, check};
 use vk_report::report::Report;
 
-/// Returns why the file was not written, if it was not.
 pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, ProgramError> {
     let is_checked = |report: &&Report| {
         let program = report.program.as_ref();

@@ -1,5 +1,3 @@
-//! Lines that are too long for a terminal, broken between words.
-
 #![forbid(unsafe_code)]
 
 const STEP: usize = 2;

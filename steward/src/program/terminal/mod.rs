@@ -1,5 +1,3 @@
-//! Text for a terminal: colours, and lines that fit.
-
 #![forbid(unsafe_code)]
 
 mod fold;

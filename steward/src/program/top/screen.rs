@@ -1,5 +1,3 @@
-//! `steward top` on a terminal: the numbers in place, sorted by a key, with what was live lately.
-
 #![forbid(unsafe_code)]
 
 use std::cmp::Reverse;

@@ -1,5 +1,3 @@
-//! The drawing of the treemap: rectangles with names.
-
 #![forbid(unsafe_code)]
 
 use super::label::{fitted, grouped};

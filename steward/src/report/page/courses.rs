@@ -1,5 +1,3 @@
-//! Live bytes over time, a small drawing for each heap and kind of object, each by its own scale.
-
 #![forbid(unsafe_code)]
 
 use std::cmp::Reverse;

@@ -1,5 +1,3 @@
-//! The commands, size classes and call stacks of each context, nested and folded.
-
 #![forbid(unsafe_code)]
 
 use vk_report::report::{CallSites, DrillDown, LeakFrame};

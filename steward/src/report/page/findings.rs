@@ -1,5 +1,3 @@
-//! Findings with their rule, its place in the specification, and the cause if known.
-
 #![forbid(unsafe_code)]
 
 use vk_callbacks::Rule;

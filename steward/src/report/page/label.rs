@@ -1,5 +1,3 @@
-//! Numbers and names in drawings.
-
 #![forbid(unsafe_code)]
 
 /// Digits in groups of three, with narrow no-break spaces: `2 742 759`.

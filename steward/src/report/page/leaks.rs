@@ -1,5 +1,3 @@
-//! Leaks by call stack, at the top of a page.
-
 #![forbid(unsafe_code)]
 
 use crate::symbols::program_frames;

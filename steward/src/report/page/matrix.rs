@@ -1,5 +1,3 @@
-//! Drivers side by side, a row for each figure.
-
 #![forbid(unsafe_code)]
 
 use std::cmp::Reverse;
@@ -26,7 +24,6 @@ pub(super) struct MatrixRow {
     pub(super) cells: Vec<String>,
 }
 
-/// None if fewer than two drivers have a report.
 pub(super) fn matrix(drivers: &[CheckedDriver]) -> Option<Matrix> {
     let reports: Vec<Option<&Report>> = drivers.iter().map(report).collect();
     if reports.iter().flatten().count() < 2 {

@@ -1,5 +1,3 @@
-//! Folds repeated phases: a round is drawn and listed as one.
-
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;

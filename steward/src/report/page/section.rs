@@ -1,5 +1,3 @@
-//! The page's part about one driver, trace or program.
-
 #![forbid(unsafe_code)]
 
 use std::cmp::Reverse;

@@ -76,7 +76,6 @@ fn row_length(areas: &[(usize, f64)], side: f64) -> usize {
     areas.len()
 }
 
-/// Lays a row along the shorter side of `left` and returns the rest.
 fn lay(row: &[(usize, f64)], left: Rect, last: bool, rects: &mut [Rect]) -> Rect {
     let sum: f64 = row.iter().map(|(_, area)| area).sum();
     let upright = left.w >= left.h;

@@ -1,5 +1,3 @@
-//! Exact numbers beside the drawings.
-
 #![forbid(unsafe_code)]
 
 use super::label::cell;

@@ -1,5 +1,3 @@
-//! Live bytes over time, as a stack of scopes.
-//!
 //! ```text
 //!  top  +-------------------------------+
 //!       |        ____   - - peak        |   x: each phase has a minimum and a share by its events

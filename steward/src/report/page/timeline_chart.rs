@@ -1,5 +1,3 @@
-//! The drawing of the timeline: an axis, a stack of bands, phases with names.
-
 #![forbid(unsafe_code)]
 
 use super::label::{fitted, grouped, tick, unit};

@@ -1,5 +1,3 @@
-//! Contexts as areas: each inside its parent, split by scope.
-
 #![forbid(unsafe_code)]
 
 use alloc_core::Scope;

@@ -1,5 +1,3 @@
-//! Creates buffers, frees most of them, and defragments the rest in passes with copies on the queue.
-//!
 //! ```text
 //!  before   |a.....b.....|   |c.....d.....|   |e.....f.....|   |g.....h.....|     four blocks, a sixth of each in use
 //!  after    |acdefgbh....|                                                        one block; three are freed

@@ -1,5 +1,3 @@
-//! What the allocator says of device memory, for the report.
-
 #![forbid(unsafe_code)]
 
 use super::Allocator;

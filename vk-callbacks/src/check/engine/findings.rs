@@ -1,5 +1,3 @@
-//! The findings of an engine, for the reader.
-
 #![forbid(unsafe_code)]
 
 use core::ptr;

@@ -1,5 +1,3 @@
-//! The lines of commands, allocations and reallocations.
-
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;

@@ -1,5 +1,3 @@
-//! What was never freed, as the report lists it, with its growth by round.
-
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,5 +1,3 @@
-//! The call stacks of a live run's blocks: callbacks around a bridge's that record each block.
-
 use std::alloc::System;
 use std::collections::HashMap;
 use std::ffi::c_void;

@@ -1,5 +1,3 @@
-//! The events of a run in the order of time, for a profile.
-
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;

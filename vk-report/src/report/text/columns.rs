@@ -1,5 +1,3 @@
-//! A table whose columns fit a width: the least important ones are left out, and the table names them.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -121,11 +119,9 @@ mod tests {
         let whole = "  name   none  some  more  live\n  a         -     7     8    14\n  bc        -     8     9    16\n";
         assert_eq!(TableOfWidth(usize::MAX).to_string(), whole);
         assert_eq!(TableOfWidth(31).to_string(), whole);
-        // What is longer than its column stays a word.
         let table = TableOf(&SIZES).to_string();
         let words = table.lines().map(|line| line.split_whitespace().count());
         assert_eq!(words.collect::<Vec<_>>(), [5, 5, 5], "{table}");
-        // What is empty is not missed.
         let without =
             "  name   some  more  live\n  a         7     8    14\n  bc        8     9    16\n";
         assert_eq!(TableOfWidth(30).to_string(), without);

@@ -1,5 +1,3 @@
-//! Device memory, for a terminal.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;

@@ -1,5 +1,3 @@
-//! The report for a terminal, in 120 columns or as many as it has.
-
 #![forbid(unsafe_code)]
 
 mod call_sites;
