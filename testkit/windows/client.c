@@ -1,6 +1,6 @@
 /* A program that uses Vulkan through vulkan-1.dll, built by `.ci/run windows` for the tests of the program. The first argument says what it
  * does besides: `leak` leaves a buffer, `overflow` writes past the driver's block of a buffer, `wait` creates and destroys buffers until its
- * input ends, `crash` reads an address of nobody, `code` ends with a code of more than 16 bits. */
+ * input ends, `crash` reads an address of nobody, `exit` ends with the code that the second argument is. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ __attribute__((noinline)) static void write_too_far(void *instance, void *device
 int main(int count, char **arguments) {
   const char *mode = count > 1 ? arguments[1] : "";
   if (strcmp(mode, "crash") == 0) return *(volatile char *)8;
-  if (strcmp(mode, "code") == 0) return 70000;
+  if (strcmp(mode, "exit") == 0 && count > 2) ExitProcess(strtoul(arguments[2], NULL, 0));
   const HMODULE loader = LoadLibraryA("vulkan-1.dll");
   if (!loader) fail("no loader");
   get_proc_addr = (GetProcAddr)(void *)GetProcAddress(loader, "vkGetInstanceProcAddr");

@@ -67,24 +67,3 @@ pub(crate) fn signal_name(code: i32) -> String {
     };
     format!("{name}, 0x{code:08X}")
 }
-
-#[cfg(test)]
-mod tests {
-    use std::os::windows::process::ExitStatusExt as _;
-    use std::process::ExitStatus;
-
-    use super::{ended_by, signal_name};
-
-    #[test]
-    fn exceptions_are_told_from_codes_of_programs() {
-        let by = |code| ended_by(ExitStatus::from_raw(code)).map(signal_name);
-        assert_eq!(
-            by(0xC000_0005).as_deref(),
-            Some("access violation, 0xC0000005")
-        );
-        assert_eq!(by(0xC000_1234).as_deref(), Some("exception, 0xC0001234"));
-        for own in [0, 1, 3, 255, 70_000, u32::MAX, 0xE000_0001, 0x8007_0002] {
-            assert_eq!(by(own), None, "{own:#x}");
-        }
-    }
-}
