@@ -100,6 +100,9 @@ mod tests {
         };
         for at in 0..COUNT {
             points.add(at, &live(at));
+            if at >= MAX_POINTS as u64 && !at.is_multiple_of(199) {
+                continue;
+            }
             let courses = points.courses(None);
             assert!(at == 0 || courses.at.len() > MAX_POINTS.min(at as usize) / 2);
             if at < MAX_POINTS as u64 {
