@@ -29,7 +29,6 @@ pub type FunctionName = &'static &'static str;
 /// ends.
 ///
 /// Each access to a thread-local is a call in a shared library, so there is only one.
-/// Each access to a thread-local is a call in a shared library, so there is only one.
 #[inline]
 pub fn enter<R>(function: FunctionName, call: impl FnOnce() -> R) -> R {
     Edge::of_this_thread().run(function, call)

@@ -105,6 +105,23 @@ fn h37_what_is_known_of_a_buffers_size_is_a_bound() {
             s.gpu.wrap(&known.offset(4096)).unwrap_err(),
             GpuMisuse::ZeroSize.into()
         );
+        // What is known of its memory is one too.
+        let backed = |memory_size| WrapInfo {
+            backing: Some(Backing {
+                memory: foreign.memory,
+                offset: 1024,
+                memory_size,
+                properties: PropertyFlags::DEVICE_LOCAL,
+                mapped: None,
+            }),
+            ..known
+        };
+        let wrapped = s.gpu.wrap(&backed(1024 + 4096)).unwrap();
+        s.free(wrapped);
+        for memory_size in [0, 4096, 1024 + 4095] {
+            let refused = s.gpu.wrap(&backed(memory_size)).unwrap_err();
+            assert_eq!(refused, GpuMisuse::Outside.into(), "{memory_size}");
+        }
         // Unknown sizes are believed, overflow is not.
         let unknown = WrapInfo::new(foreign.buffer, 1 << 40);
         s.free(s.gpu.wrap(&unknown).unwrap());

@@ -26,6 +26,26 @@ fn df5_a_region_that_is_mapped_meanwhile_keeps_its_block_and_those_beside_it() {
 }
 
 #[test]
+fn df5_of_a_block_that_must_stay_after_all_none_moves() {
+    small(|scene| {
+        let mut left = scene.sparse(2, 4);
+        let (asked, late) = (AtomicU64::new(0), AtomicBool::new(false));
+        // Not the third region of the block, when it is asked for its move.
+        let may_move = |_, _| asked.fetch_add(1, Relaxed) != 2 || !late.load(Relaxed);
+        let options = DefragmentationOptions::new().filter(&may_move);
+        let mut run = scene.gpu.defragment(options).unwrap();
+        assert_eq!(run.totals().planned_blocks, 1);
+        late.store(true, Relaxed);
+        asked.store(0, Relaxed);
+        each_pass(&mut run, |pass| assert!(pass.moves().is_empty()));
+        assert_eq!((asked.load(Relaxed), run.totals().moves), (3, 0));
+        drop(run);
+        scene.check(&mut left);
+        scene.free_all(left);
+    });
+}
+
+#[test]
 fn df6_other_threads_allocate_free_map_and_crop_during_the_passes() {
     scene(MockProfile::IntelUma, small_blocks(), |scene| {
         let (done, turns) = (AtomicBool::new(false), AtomicU64::new(0));
