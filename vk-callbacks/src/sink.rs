@@ -182,7 +182,7 @@ unsafe extern "system" fn reallocation<S: CallbackSink>(
     align: usize,
     scope: RawScope,
 ) -> *mut c_void {
-    // SAFETY: as in `allocation`.
+    // SAFETY: user data of a sink that lives through the call, or wrong as `of_user_data` allows.
     let Some(sink) = (unsafe { S::of_user_data(user_data) }) else {
         unknown_user_data(Callback::Reallocation, user_data);
         return ptr::null_mut();
@@ -192,7 +192,7 @@ unsafe extern "system" fn reallocation<S: CallbackSink>(
 }
 
 unsafe extern "system" fn free<S: CallbackSink>(user_data: *mut c_void, block: *mut c_void) {
-    // SAFETY: as in `allocation`.
+    // SAFETY: user data of a sink that lives through the call, or wrong as `of_user_data` allows.
     if let Some(sink) = unsafe { S::of_user_data(user_data) } {
         // SAFETY: a call that Vulkan's rules allow.
         unsafe { sink.free(block) }
@@ -212,7 +212,7 @@ unsafe extern "system" fn notification<S: CallbackSink, const IS_FREE: bool>(
     } else {
         NoticeEvent::Allocated
     };
-    // SAFETY: as in `allocation`.
+    // SAFETY: user data of a sink that lives through the call, or wrong as `of_user_data` allows.
     if let Some(sink) = unsafe { S::of_user_data(user_data) } {
         let notice = RawNotice {
             event,

@@ -51,7 +51,7 @@ impl<'d> InFlight<'d> {
             .command_buffers(&second)
             .wait_semaphores(&computed)
             .wait_dst_stage_mask(&stages);
-        // SAFETY: as above; the first submit signals the semaphore.
+        // SAFETY: the command buffers are recorded, their objects live as long as this guard, and the first submit signals the semaphore.
         unsafe { in_flight.queue(&draw, *sync.second_done) }?;
         Ok(in_flight)
     }

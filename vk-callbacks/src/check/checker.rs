@@ -82,7 +82,7 @@ pub struct Checker<'h> {
 
 // SAFETY: only shared references reach the shared part, which is `Sync`.
 unsafe impl Send for Checker<'_> {}
-// SAFETY: as above.
+// SAFETY: only shared references reach the shared part, which is `Sync`.
 unsafe impl Sync for Checker<'_> {}
 
 /// It is pinned in the checker's memory.

@@ -58,7 +58,7 @@ pub struct Recorder<'h> {
 
 // SAFETY: only shared references reach the shared part, which is `Sync`.
 unsafe impl Send for Recorder<'_> {}
-// SAFETY: as above.
+// SAFETY: only shared references reach the shared part, which is `Sync`.
 unsafe impl Sync for Recorder<'_> {}
 
 /// It is pinned in the recorder's memory.

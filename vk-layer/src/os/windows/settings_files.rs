@@ -116,7 +116,7 @@ fn is_elevated() -> bool {
     }
     // SAFETY: the identifier that the system wrote into the label's room.
     let count = unsafe { *GetSidSubAuthorityCount(label.identifier) };
-    // SAFETY: as above; the last of its parts is the level.
+    // SAFETY: the identifier is in the label's room; the last of its parts is the level.
     let level =
         unsafe { *GetSidSubAuthority(label.identifier, u32::from(count).saturating_sub(1)) };
     level > MEDIUM_INTEGRITY
