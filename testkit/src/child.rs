@@ -48,6 +48,17 @@ impl Child {
         Self::new(running_program()).env(CHILD, name)
     }
 
+    /// Runs `body` in a process of its own, which runs this one test, `name`, once more. Prints what that printed.
+    ///
+    /// # Panics
+    /// When it failed there.
+    pub fn alone(name: &str, body: impl FnOnce()) {
+        if Self::is_child(name) {
+            return body();
+        }
+        print!("{}", Self::this_test(name).run().assert_code(0).stdout);
+    }
+
     /// True in the process that [`Child::this_test`] or [`Child::this_program`] started for `name`.
     #[must_use]
     pub fn is_child(name: &str) -> bool {

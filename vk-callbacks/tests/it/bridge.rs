@@ -1,6 +1,6 @@
 //! A bridge: which context is charged, when it may be closed, and what a late free finds.
 
-use std::alloc::{Layout, System};
+use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -8,15 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::callback_stream::program::{Stream, callback_stream};
 use crate::common::{Driver, assert_filled, fill};
 use alloc_core::{
-    AllocError, AllocatorTraits, Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator,
-    HostError, Scope, TryVec,
+    AllocError, AllocatorTraits, Budget, Context, ContextOptions, HostAllocator, Scope, TryVec,
 };
 use testkit::{Child, RecordingAllocator, silence_panics};
 use vk_callbacks::bridge::LeakedBridge;
 use vk_callbacks::bridge::leaked_bridges;
-use vk_callbacks::{Bridge, CallbackAllocator, CallbackError, FallbackChain, Live, Object};
-
-static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::{Bridge, CallbackAllocator, CallbackError, Command, Live, Owners};
 
 fn root(witness: &RecordingAllocator) -> Context {
     // SAFETY: each test closes the root before the witness goes, or fails.
@@ -31,26 +29,6 @@ fn driver(bridge: &Bridge) -> Driver {
 fn end(root: Context, witness: &RecordingAllocator) {
     root.close_root().expect("nothing is left");
     witness.assert_empty("after the root was closed");
-}
-
-#[test]
-fn v5_the_user_data_is_the_state_which_lies_in_the_contexts_own_memory() {
-    let witness = RecordingAllocator::system();
-    let root = root(&witness);
-    let context = root.child("vulkan").expect("memory");
-    let bridge = Bridge::new(context).expect("fresh");
-    assert_eq!(bridge.usage().total().live_blocks, 1, "the state");
-    assert!(bridge.usage().total().live_bytes < 500);
-    let state = bridge.raw().p_user_data;
-    let moved = Box::new(bridge);
-    assert_eq!(
-        moved.raw().p_user_data,
-        state,
-        "the state does not move with the bridge"
-    );
-    driver(&moved).free(driver(&moved).alloc(10, 8, Scope::Object));
-    drop(moved.close().expect("nothing live"));
-    end(root, &witness);
 }
 
 #[test]
@@ -92,6 +70,30 @@ fn closing_with_live_blocks_gives_the_bridge_back_with_counts() {
 }
 
 #[test]
+fn v8_v9_over_budget_is_null_and_a_command_can_tell() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let limited = ContextOptions::new("limited").budget(Budget::exact(2000));
+    let bridge = Bridge::new(root.child_with(limited).expect("memory")).expect("fits");
+    let driver = driver(&bridge);
+    let told = Command::new("vkCreateImage", Owners::default(), BracketCoverage::Partial);
+    told.run(|frame| {
+        let first = driver.alloc(1000, 8, Scope::Object);
+        assert_eq!(
+            (first.is_null(), frame.null_answers()),
+            (false, 0),
+            "OUT_OF_HOST_MEMORY now would be the driver's own malloc"
+        );
+        assert!(driver.realloc(first, 2000, 8, Scope::Object).is_null());
+        assert_eq!(frame.null_answers(), 1);
+        driver.free(first);
+    });
+    assert_eq!(bridge.counters().backing_refusals, 1);
+    drop(bridge.close().expect("nothing live"));
+    end(root, &witness);
+}
+
+#[test]
 fn a_root_can_be_bridged_and_closed() {
     let witness = RecordingAllocator::system();
     let bridge = Bridge::new(root(&witness)).expect("its own record and label are not in use");
@@ -116,44 +118,6 @@ fn a_context_in_use_is_refused_and_given_back() {
     let refused = Bridge::new(refused.value).expect_err("it has a child");
     drop(grandchild);
     drop(Bridge::new(refused.value).expect("now it is fresh"));
-    end(root, &witness);
-}
-
-#[test]
-fn no_memory_for_the_state_gives_the_context_back() {
-    let witness = RecordingAllocator::system();
-    let root = root(&witness);
-    let context = root
-        .child_with(ContextOptions::new("small").budget(Budget::exact(16)))
-        .expect("memory");
-    let refused = Bridge::new(context).expect_err("the state does not fit");
-    assert!(matches!(
-        refused.error,
-        CallbackError::Host(HostError::OverBudget { .. })
-    ));
-    drop(refused.value);
-    end(root, &witness);
-}
-
-#[test]
-fn v8_over_budget_is_null_and_gives_the_memory_back_later() {
-    let witness = RecordingAllocator::system();
-    let root = root(&witness);
-    let context = root
-        .child_with(ContextOptions::new("limited").budget(Budget::exact(2000)))
-        .expect("memory");
-    let bridge = Bridge::new(context).expect("fits");
-    let driver = driver(&bridge);
-    let first = driver.alloc(1000, 8, Scope::Object);
-    assert!(!first.is_null() && driver.alloc(1000, 8, Scope::Object).is_null());
-    assert!(driver.alloc(1000, 256, Scope::Object).is_null());
-    assert!(driver.realloc(first, 2000, 8, Scope::Object).is_null());
-    driver.free(first);
-    let second = driver.alloc(1000, 8, Scope::Object);
-    assert!(!second.is_null());
-    driver.free(second);
-    assert_eq!(bridge.counters().backing_refusals, 3);
-    drop(bridge.close().expect("nothing live"));
     end(root, &witness);
 }
 
@@ -337,7 +301,7 @@ fn a_bridge_dropped_while_vulkan_holds_blocks_leaves_no_dangling_pointer() {
 
 /// application's context -> callbacks -> a driver's allocator -> the driver's root context -> children -> a collection
 #[test]
-fn m43_a_compilers_context_carries_the_applications_allocator() {
+fn m38_m43_a_compilers_context_carries_the_applications_allocator() {
     let witness = RecordingAllocator::system();
     let application = root(&witness);
     let bridge = Bridge::new(application.child("vulkan device").expect("memory")).expect("fresh");
@@ -382,38 +346,6 @@ fn m43_a_compilers_context_carries_the_applications_allocator() {
         (Live::default(), 0)
     );
     drop(bridge.close().expect("nothing live"));
-    end(application, &witness);
-}
-
-#[test]
-fn m38_one_tree_shows_application_driver_and_objects() {
-    let witness = RecordingAllocator::system();
-    let application = root(&witness);
-    let make = |name| Bridge::new(application.child(name).expect("memory")).expect("fresh");
-    let (instance, device, buffer) = (make("instance"), make("device"), make("buffer"));
-    // SAFETY: the bridges outlive the allocators.
-    let of =
-        |bridge: &Bridge| unsafe { CallbackAllocator::from_raw(&bridge.raw()) }.expect("whole");
-    let (i, d, b) = (of(&instance), of(&device), of(&buffer));
-    let chain = FallbackChain::new(&OWN).instance(Some(&i)).device(Some(&d));
-    let own = chain.object(Some(&b));
-    let first = Object::create(&own, [0_u8; 100]).expect("memory");
-    let second = Object::create(&chain, [0_u8; 200]).expect("memory");
-    assert_eq!(
-        [&instance, &device, &buffer].map(|bridge| bridge.live().total().blocks),
-        [0, 1, 1]
-    );
-    assert_eq!(
-        application.subtree_usage().total().live_bytes,
-        witness.total().live_bytes
-    );
-    // SAFETY: the same chains.
-    unsafe { first.destroy(&own) }.expect("destroyed");
-    // SAFETY: the chain that it was created with.
-    unsafe { second.destroy(&chain) }.expect("destroyed");
-    for bridge in [buffer, device, instance] {
-        drop(bridge.close().expect("nothing live"));
-    }
     end(application, &witness);
 }
 

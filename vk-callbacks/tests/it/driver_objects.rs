@@ -1,19 +1,13 @@
 //! What a driver needs beside plain objects: handles for the loader, arrays in the object's block, domains that hold the callbacks
 //! their own memory comes from, pools.
 
-use std::alloc::System;
 use std::ptr;
 
-use crate::common::{App, Call};
-use std::sync::atomic::Ordering::SeqCst;
+use crate::common::{App, Call, SYSTEM as OWN};
 
-use alloc_core::{FromGlobalAlloc, Scope, TryVec};
-use vk_callbacks::driver::{
-    ArrayObject, DeviceDomain, InstanceDomain, LOADER_MAGIC, ObjectPlace, PoolDomain,
-};
-use vk_callbacks::{CallbackAllocator, Level, Object};
-
-static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+use alloc_core::{Scope, TryVec};
+use vk_callbacks::driver::{DeviceDomain, InstanceDomain, ObjectPlace, PoolDomain};
+use vk_callbacks::{CallbackAllocator, Object};
 
 fn domains(app: &App) -> (InstanceDomain<'static>, DeviceDomain) {
     // SAFETY: the test application follows the rules.
@@ -21,71 +15,6 @@ fn domains(app: &App) -> (InstanceDomain<'static>, DeviceDomain) {
     // SAFETY: NULL is allowed.
     let device = unsafe { DeviceDomain::new(ptr::null()) }.expect("NULL");
     (instance, device)
-}
-
-#[test]
-fn a_handle_begins_with_the_loaders_word_which_the_loader_may_overwrite() {
-    let app = App::default();
-    let (instance, device) = domains(&app);
-    let chain = device.chain(&instance, None);
-    let queue = Object::create_with_scope(&chain, Scope::Device, 41_u32).expect("memory");
-    assert_eq!((queue.level(), *queue.get()), (Level::Instance, 41));
-    let handle = queue.into_handle();
-    let word = ptr::with_exposed_provenance_mut::<usize>(handle as usize);
-    // SAFETY: the handle is the address of a word.
-    assert_eq!(unsafe { word.read() }, LOADER_MAGIC);
-    // SAFETY: what the loader does, with its own table's address.
-    unsafe { word.write(0xABCD) };
-    // SAFETY: this object's handle, which nothing else uses.
-    let value = unsafe { Object::<u32>::borrow_handle_mut(handle) }.expect("not NULL");
-    *value += 1;
-    // SAFETY: this object's handle, which nothing else uses.
-    let borrowed = unsafe { Object::<u32>::borrow_handle(handle) };
-    assert_eq!(borrowed.map(|queue| *queue.get()), Some(42));
-    // SAFETY: NULL.
-    assert!(unsafe { Object::<u32>::from_handle(0) }.is_none());
-    // SAFETY: the last use of this object's handle.
-    let queue = unsafe { Object::<u32>::from_handle(handle) }.expect("not NULL");
-    // SAFETY: the chain it was created with.
-    assert_eq!(unsafe { queue.destroy(&chain) }.expect("its level"), 42);
-    assert_eq!(app.heap.live(), 0);
-}
-
-#[test]
-fn a_value_and_its_array_are_one_block() {
-    let app = App::default();
-    let (instance, device) = domains(&app);
-    let chain = device.chain(&instance, None);
-    for length in [0, 1, 1000] {
-        let before = app.calls().len();
-        let items = |index: usize| index as u64 * 3;
-        let object =
-            ArrayObject::create(&chain, Scope::Object, 7_u8, length, items).expect("memory");
-        assert_eq!(app.calls().len(), before + 1, "one request");
-        assert_eq!((*object.get(), object.items().len()), (7, length));
-        let handle = object.into_handle();
-        // SAFETY: this object's handle, which nothing else uses.
-        let borrowed = unsafe { ArrayObject::<u8, u64>::borrow_handle_mut(handle) };
-        let (value, all) = borrowed.expect("not NULL");
-        *value = 8;
-        all.iter_mut().for_each(|item| *item += 1);
-        // SAFETY: this object's handle, which nothing else uses.
-        let (value, all) =
-            unsafe { ArrayObject::<u8, u64>::borrow_handle(handle) }.expect("not NULL");
-        assert_eq!(*value, 8);
-        assert!((0..).zip(all).all(|(index, item)| *item == index * 3 + 1));
-        // SAFETY: the last use of this object's handle.
-        let object = unsafe { ArrayObject::<u8, u64>::from_handle(handle) }.expect("not NULL");
-        // SAFETY: the chain it was created with.
-        assert_eq!(unsafe { object.destroy(&chain) }.expect("its level"), 8);
-        assert_eq!(app.heap.live(), 0);
-    }
-    let too_large = ArrayObject::create(&chain, Scope::Object, (), usize::MAX / 8, |_| 0_u64);
-    assert!(too_large.is_err(), "no such layout");
-    app.refuses.store(true, SeqCst);
-    let refused = ArrayObject::create(&chain, Scope::Object, "back", 3, |_| 0_u64);
-    assert_eq!(refused.expect_err("refused").value, "back");
-    assert_eq!(app.heap.live(), 0);
 }
 
 #[test]

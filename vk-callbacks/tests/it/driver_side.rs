@@ -3,22 +3,18 @@
 mod chain;
 mod multi_alloc;
 
-use std::alloc::{Layout, System};
-use std::pin::pin;
+use std::alloc::Layout;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
-use crate::common::{App, Call, assert_filled, fill, raw};
-use alloc_core::{FromGlobalAlloc, HostAllocator, HostError, Notice, NoticeEvent, Scope};
-use vk_callbacks::bridge::BareBridge;
+use crate::common::{App, Call, SYSTEM as OWN, assert_filled, fill, raw};
+use alloc_core::{HostAllocator, HostError, Notice, NoticeEvent, Scope};
 use vk_callbacks::driver::{DeviceDomain, DynHost, InstanceDomain, LevelAllocator};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{
     CallbackAllocator, CallbackError, CommandRow, FallbackChain, Function, Level, MultiAlloc,
     Object, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN,
 };
-
-static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 fn of(app: &App) -> CallbackAllocator {
     // SAFETY: the test application follows the rules but where a test says otherwise.
@@ -63,7 +59,7 @@ fn v1_v2_v3_v4_a_missing_function_is_refused() {
 }
 
 #[test]
-fn v5_each_command_uses_the_user_data_of_its_own_struct() {
+fn v5_m42_each_command_uses_the_user_data_of_its_own_struct() {
     // Two structs over one heap, so compatible: the object is made with one and destroyed with the other.
     let maker = App::default();
     let ender = App::compatible(&maker);
@@ -346,84 +342,4 @@ fn m33_an_objects_name_always_comes_from_the_device() {
     // SAFETY: the same chain.
     unsafe { object.destroy(&chain) }.expect("destroyed");
     assert_eq!((for_object.heap.live(), for_device.heap.live()), (0, 0));
-}
-
-#[test]
-fn m33_without_an_allocator_of_its_own_the_object_lies_in_the_devices() {
-    let device = App::default();
-    let host = of(&device);
-    let chain = FallbackChain::new(&OWN).device(Some(&host));
-    let mut object = Object::create(&chain, vec![1, 2, 3]).expect("memory");
-    assert_eq!(object.level(), Level::Device);
-    // SAFETY: the same device.
-    unsafe { object.set_name(&chain, "named") }.expect("memory");
-    // SAFETY: the device that the object was created with.
-    unsafe { object.set_name(&chain, "") }.expect("removing takes nothing");
-    assert_eq!((object.name(), device.heap.live()), (None, 1));
-    object.get_mut().push(4);
-    // SAFETY: the device that the object was created with.
-    unsafe { object.set_name(&chain, "again") }.expect("memory");
-    let handle = object.into_handle();
-    // Two commands at once, as two threads that only use an object may run them.
-    // SAFETY: the handle's object lives, and is only looked at.
-    let [first, second] =
-        [(); 2].map(|()| unsafe { Object::<Vec<i32>>::borrow_handle(handle) }.expect("not null"));
-    assert!(ptr::eq(first.get(), second.get()));
-    assert_eq!(
-        (first.get().as_slice(), first.level(), second.name()),
-        (&[1, 2, 3, 4][..], Level::Device, Some("again"))
-    );
-    assert!(
-        // SAFETY: 0 is no object.
-        unsafe { Object::<Vec<i32>>::borrow_handle(0) }.is_none(),
-        "VK_NULL_HANDLE"
-    );
-    // SAFETY: the handle is used up here.
-    let object = unsafe { Object::<Vec<i32>>::from_handle(handle) }.expect("not null");
-    assert_eq!(
-        // SAFETY: the same chain.
-        unsafe { object.destroy(&chain) }.expect("destroyed"),
-        [1, 2, 3, 4]
-    );
-    assert_eq!(device.heap.live(), 0);
-}
-
-/// The two sides meet: an allocator of ours, made callbacks, made an allocator of ours again.
-#[test]
-fn m42_every_call_brings_its_own_callbacks_and_domains_stay_apart() {
-    let witnesses = [
-        testkit::RecordingAllocator::system(),
-        testkit::RecordingAllocator::system(),
-    ];
-    let first = pin!(BareBridge::new(&witnesses[0]));
-    let second = pin!(BareBridge::new(&witnesses[1]));
-    let raws = [first.as_ref().raw(), second.as_ref().raw()];
-    let blocks: Vec<_> = (0..6)
-        .map(|call| {
-            // SAFETY: the bridges outlive the blocks.
-            let own = unsafe { CallbackAllocator::from_raw(&raws[call % 2]) }.expect("whole");
-            let block = FallbackChain::new(&OWN)
-                .object(Some(&own))
-                .allocate(layout(10 * (call + 1), 8), Scope::Object)
-                .expect("memory");
-            block.store()
-        })
-        .collect();
-    assert_eq!(
-        witnesses.each_ref().map(|w| w.total().live_bytes),
-        [10 + 30 + 50 + 3 * 16, 20 + 40 + 60 + 3 * 16]
-    );
-    for (call, block) in blocks.into_iter().enumerate() {
-        // SAFETY: the bridges outlive the blocks.
-        let own = unsafe { CallbackAllocator::from_raw(&raws[call % 2]) }.expect("whole");
-        // SAFETY: the same callbacks as at the allocation.
-        unsafe { block.free(&FallbackChain::new(&OWN).object(Some(&own))) }.expect("given back");
-    }
-    assert_eq!(
-        (first.counters().faults(), second.counters().faults()),
-        (0, 0)
-    );
-    for witness in &witnesses {
-        witness.assert_empty("after all domains were emptied");
-    }
 }

@@ -6,12 +6,11 @@ use std::pin::pin;
 use std::ptr::NonNull;
 
 use crate::common::{Driver, assert_filled, fill};
-use alloc_core::{AllocError, AllocatorTraits, Context, ContextOptions, HostAllocator, Scope};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use debug_guard::{FailingAllocator, Fault};
 use proptest::prelude::*;
 use testkit::RecordingAllocator;
 use vk_callbacks::bridge::BareBridge;
-use vk_callbacks::{Bridge, CallbackAllocator, FallbackChain, MultiAlloc, Object};
 
 /// A backing that refuses by plan, and may want exact alignment.
 struct Refuses {
@@ -54,113 +53,6 @@ unsafe impl HostAllocator for Refuses {
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: this function's contract: the block is the inner allocator's.
         unsafe { self.failing.resize(block, old, new, scope) }
-    }
-}
-
-/// A short run of a driver, with both sides. It continues after each refusal and frees everything.
-fn script(backing: &Refuses) -> Result<(), String> {
-    // SAFETY: closed below.
-    let root = unsafe { Context::root(backing, ContextOptions::new("application")) }
-        .map_err(|e| e.to_string())?;
-    let answer = with_root(&root);
-    root.close_root()
-        .expect("nothing is left, whatever was refused");
-    answer
-}
-
-fn with_root(root: &Context) -> Result<(), String> {
-    let context = root.child("vulkan").map_err(|e| e.to_string())?;
-    let bridge = Bridge::new(context).map_err(|e| e.to_string())?;
-    let answer = with_bridge(&bridge);
-    assert_eq!(bridge.counters().faults(), 0);
-    drop(
-        bridge
-            .close()
-            .expect("nothing is live, whatever was refused"),
-    );
-    answer
-}
-
-fn with_bridge(bridge: &Bridge) -> Result<(), String> {
-    let driver = Driver(bridge.raw());
-    let mut refused = Ok(());
-    let mut null = |what: &str| refused = Err(format!("NULL for {what}"));
-    for align in [1, 8, 64, 8192] {
-        let block = driver.alloc(100, align, Scope::Object);
-        if block.is_null() {
-            null("an allocation");
-            continue;
-        }
-        fill(block, 100, 3);
-        let grown = driver.realloc(block, 5000, align, Scope::Object);
-        let block = if grown.is_null() { block } else { grown };
-        assert_filled(block, 100, 3);
-        let shrunk = driver.realloc(block, 50, align, Scope::Object);
-        if grown.is_null() || shrunk.is_null() {
-            null("a reallocation");
-        }
-        let block = if shrunk.is_null() { block } else { shrunk };
-        assert_filled(block, 50, 3);
-        driver.free(block);
-    }
-    // SAFETY: the bridge outlives this function's objects.
-    let host = unsafe { CallbackAllocator::from_raw(bridge.callbacks().raw()) }
-        .map_err(|e| e.to_string())?;
-    let chain = FallbackChain::new(&host).device(Some(&host));
-    refused.and(with_chain(&chain))
-}
-
-fn with_chain(chain: &FallbackChain<'_>) -> Result<(), String> {
-    let mut plan = MultiAlloc::new();
-    let numbers = plan.array::<u64>(10).map_err(|e| e.to_string())?;
-    let bytes = plan.array::<u8>(10).map_err(|e| e.to_string())?;
-    let mut block = plan
-        .allocate_zeroed(chain, Scope::Command)
-        .map_err(|e| e.to_string())?;
-    assert_eq!(
-        (block.slice_mut(numbers).len(), block.slice_mut(bytes).len()),
-        (10, 10)
-    );
-    let mut object = Object::create(chain, String::from("value")).map_err(|e| {
-        assert_eq!(e.value, "value", "the value comes back");
-        e.to_string()
-    })?;
-    // SAFETY: the same chain throughout.
-    let named = unsafe { object.set_name(chain, "first") };
-    // SAFETY: the chain that it was created with.
-    let renamed = unsafe { object.set_name(chain, "second") };
-    assert_eq!(
-        object.name(),
-        if renamed.is_ok() {
-            Some("second")
-        } else {
-            named.ok().map(|()| "first")
-        }
-    );
-    // SAFETY: the chain that it was created with.
-    let value = unsafe { object.destroy(chain) }.map_err(|e| e.to_string())?;
-    assert_eq!(value, "value");
-    named.and(renamed).map_err(|e| e.to_string())
-}
-
-#[test]
-fn every_request_refused_once_ends_with_nothing_live() {
-    let dry = Refuses::new(Fault::Never, false);
-    script(&dry).expect("nothing is refused");
-    dry.witness().assert_empty("after the dry run");
-    let requests = dry.failing.requests();
-    assert!(requests > 15, "the script makes {requests} requests");
-    for n in 0..requests {
-        let backing = Refuses::new(Fault::Nth(n), false);
-        let answer = script(&backing);
-        assert_eq!(backing.failing.refused(), 1, "request {n} was made");
-        assert!(
-            answer.is_err(),
-            "request {n} was refused and nobody was told"
-        );
-        backing
-            .witness()
-            .assert_empty(&format!("after request {n} was refused"));
     }
 }
 

@@ -8,9 +8,7 @@ use vk_callbacks::bridge::BareBridge;
 use vk_callbacks::check::CheckedOwner;
 use vk_callbacks::{Bridge, CheckOptions, Checker, OwnerId, Recorder};
 
-use crate::common::Driver;
-
-static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+use crate::common::{Driver, SYSTEM};
 
 #[test]
 fn m45_bridges_checkers_and_recorders_work_in_a_forked_child() {

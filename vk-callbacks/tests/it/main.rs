@@ -13,7 +13,6 @@ mod driver_side;
 mod examples;
 mod fake_driver;
 mod fallible;
-mod foreign;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod forks;
 mod hostile_traces;

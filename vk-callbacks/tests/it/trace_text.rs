@@ -1,7 +1,5 @@
 //! The text of host traces: what is written reads back, and what is damaged says where.
 
-use std::io::Read as _;
-
 use alloc_core::NoticeEvent;
 use proptest::prelude::*;
 use vk_callbacks::trace::{
@@ -160,42 +158,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn one_changed_byte_names_a_line_or_reads(
-        events in prop::collection::vec(event(), 1..20),
-        at in any::<prop::sample::Index>(),
-        byte: u8,
-    ) {
-        let mut bytes = written("any", &events).into_bytes();
-        let at = at.index(bytes.len());
-        bytes[at] = byte;
-        let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-        match TraceReader::from_bytes(&bytes) {
-            Err(error) => prop_assert!((1..=lines + 1).contains(&error.line)),
-            Ok(reader) => {
-                for item in reader {
-                    let line = item.map_or_else(|error| error.line, |(line, _)| line);
-                    prop_assert!((1..=lines + 1).contains(&line));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), header: bool) {
-        let mut text = if header { b"# steward host trace 2\n".to_vec() } else { Vec::new() };
-        text.extend(bytes);
-        if let Ok(reader) = TraceReader::from_bytes(&text) {
-            prop_assert!(reader.count() <= 2 * text.len());
-        }
-    }
-
-    #[test]
-    fn no_line_of_our_own_letters_makes_it_panic(body in "([abrfijelopxz][,0-9?-]{0,24}\n?){0,12}") {
-        if let Err(error) = read(&format!("# steward host trace 2\n{body}")) {
-            prop_assert!(error.line >= 2);
-        }
-    }
 }
 
 #[test]
@@ -319,69 +281,6 @@ fn carriage_returns_and_comments_are_no_part_of_a_trace() {
     assert_eq!(reader.driver(), "x");
     let events: Vec<_> = reader.map(|item| item.expect("whole lines")).collect();
     assert_eq!(events, [(4, TraceEvent::Phase { name: "one" })]);
-}
-
-/// One of the recorded traces that the program carries.
-fn recorded(name: &str) -> String {
-    let path = format!("{}/../steward/traces/{name}", env!("CARGO_MANIFEST_DIR"));
-    let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file)
-        .read_to_string(&mut text)
-        .expect("gzip of text");
-    text
-}
-
-/// Phase, operation, calls, bytes.
-type Row = (String, char, u64, u64);
-
-fn add(rows: &mut Vec<Row>, phase: &str, op: char, bytes: u64) {
-    match rows.iter_mut().find(|row| row.0 == phase && row.1 == op) {
-        Some(row) => (row.2, row.3) = (row.2 + 1, row.3 + bytes),
-        None => rows.push((phase.to_owned(), op, 1, bytes)),
-    }
-}
-
-/// The same by the shortest way, which shares nothing with the reader.
-fn naive(text: &str) -> Vec<Row> {
-    let (mut rows, mut phase) = (Vec::new(), "");
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let columns: Vec<&str> = line.split(',').collect();
-        let size = |at: usize| columns[at].parse().expect("a size");
-        match columns[0] {
-            "p" => phase = columns[1],
-            "a" => add(&mut rows, phase, 'a', size(4)),
-            "r" => add(&mut rows, phase, 'r', size(5)),
-            "f" => add(&mut rows, phase, 'f', 0),
-            _ => {}
-        }
-    }
-    rows
-}
-
-#[test]
-fn the_recorded_traces_read_to_the_totals_of_a_naive_parser() {
-    for (name, driver) in [
-        ("lavapipe-22.3.trace.gz", "llvmpipe"),
-        ("nvidia-580-h200.trace.gz", "NVIDIA H200"),
-    ] {
-        let text = recorded(name);
-        let reader = TraceReader::new(&text).expect("a header");
-        assert!(reader.driver().starts_with(driver), "{}", reader.driver());
-        let mut rows = Vec::new();
-        let mut phase = "";
-        for item in reader {
-            match item.expect("a recorded line").1 {
-                TraceEvent::Phase { name } => phase = name,
-                TraceEvent::Allocate { asked, .. } => add(&mut rows, phase, 'a', asked.size),
-                TraceEvent::Reallocate { asked, .. } => add(&mut rows, phase, 'r', asked.size),
-                TraceEvent::Free { .. } => add(&mut rows, phase, 'f', 0),
-                other => panic!("{other:?}"),
-            }
-        }
-        assert!(rows.len() > 10);
-        assert_eq!(rows, naive(&text), "{name}");
-    }
 }
 
 #[test]

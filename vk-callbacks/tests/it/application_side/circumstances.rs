@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use alloc_core::{
     AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Notice, NoticeEvent, Scope,
 };
-use testkit::Child;
+use testkit::{Child, RecordingAllocator};
 use vk_callbacks::bridge::BareBridge;
 use vk_callbacks::{Recorder, TraceEvent, TraceReader};
 
-use super::support::{Moody, Witness2, bridged, moody};
+use super::support::bridged;
 use crate::common::{Driver, fill, raw};
 
 #[test]
@@ -32,20 +32,6 @@ fn v20_v21_notices_of_executable_memory_alone_are_passed_on_and_change_nothing()
             (NoticeEvent::Freed, 100, Scope::Device)
         ]));
         assert_eq!((witness.total().live_bytes, notes().faults()), (0, 3));
-    });
-}
-
-#[test]
-fn v25_the_thread_knows_that_it_is_inside_a_callback() {
-    // `Moody` asserts it on every entry.
-    moody(Moody::default(), |driver, _, notes| {
-        assert!(!vk_callbacks::command::in_callback());
-        let block = driver.alloc(8, 8, Scope::Command);
-        let block = driver.realloc(block, 80, 8, Scope::Command);
-        driver.free(block);
-        driver.internal(true, 8, 0, 0);
-        assert!(!vk_callbacks::command::in_callback());
-        assert_eq!(notes().faults(), 0);
     });
 }
 
@@ -78,15 +64,22 @@ fn v27_an_allocator_may_end_the_process() {
 /// | the bridge's header | payload | canary |
 ///  ^ block                         ^ layout.size() behind it
 /// ```
-#[derive(Default)]
 struct Canary {
-    inner: Witness2,
+    inner: RecordingAllocator,
     blocks: AtomicUsize,
     overruns: AtomicUsize,
 }
 
 impl Canary {
     const BYTE: u8 = 0xc5;
+
+    fn new() -> Self {
+        Self {
+            inner: RecordingAllocator::system(),
+            blocks: AtomicUsize::new(0),
+            overruns: AtomicUsize::new(0),
+        }
+    }
 
     fn with(layout: Layout) -> Layout {
         Layout::from_size_align(layout.size() + 1, layout.align()).expect("small")
@@ -98,11 +91,11 @@ unsafe impl HostAllocator for Canary {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits {
             exact_alignment: true,
-            ..self.inner.0.traits()
+            ..self.inner.traits()
         }
     }
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        let block = self.inner.0.allocate(Self::with(layout), scope)?;
+        let block = self.inner.allocate(Self::with(layout), scope)?;
         // SAFETY: the byte behind the requested ones.
         unsafe { block.as_ptr().wrapping_add(layout.size()).write(Self::BYTE) };
         self.blocks.fetch_add(1, SeqCst);
@@ -114,14 +107,14 @@ unsafe impl HostAllocator for Canary {
         self.overruns
             .fetch_add(usize::from(byte != Self::BYTE), SeqCst);
         // SAFETY: this function's contract: the block was allocated with one byte more.
-        unsafe { self.inner.0.deallocate(block, Self::with(layout), scope) }
+        unsafe { self.inner.deallocate(block, Self::with(layout), scope) }
     }
 }
 
 /// Guard and record at once: `recorder -> bridge -> guard`, and a driver that writes one byte too many.
 #[test]
 fn m41_a_guard_below_the_bridge_sees_one_byte_too_many_and_a_recorder_above_the_same_calls() {
-    let (guard, log) = (Canary::default(), FromGlobalAlloc::SYSTEM);
+    let (guard, log) = (Canary::new(), FromGlobalAlloc::SYSTEM);
     let bridge = pin!(BareBridge::new(&guard));
     let recorder = Recorder::new(&log).expect("memory");
     // SAFETY: the bridge outlives the recorder, and nothing is called after it.
@@ -183,5 +176,5 @@ fn m41_a_guard_below_the_bridge_sees_one_byte_too_many_and_a_recorder_above_the_
         "the guard gave a block for each"
     );
     recorder.close().expect("nothing is live");
-    guard.inner.0.assert_empty("at the end of the test");
+    guard.inner.assert_empty("at the end of the test");
 }

@@ -1,23 +1,14 @@
 //! What comes back, and what does not belong: V18, V19, M40.
 
-use std::alloc::Layout;
 use std::pin::pin;
-use std::ptr::{self, NonNull};
+use std::ptr::{self};
 
-use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
+use alloc_core::Scope;
 use testkit::RecordingAllocator;
 use vk_callbacks::bridge::BareBridge;
 
-use super::support::{Keeps, bridged, faultless};
+use super::support::{Keeps, bridged};
 use crate::common::Driver;
-
-#[test]
-fn v18_free_of_null_is_nothing() {
-    faultless(|driver, witness| {
-        driver.free(ptr::null_mut());
-        assert_eq!(witness.total().frees, 0);
-    });
-}
 
 #[test]
 fn v19_a_double_free_is_noted_and_nothing_is_freed_twice() {
@@ -42,83 +33,6 @@ fn v19_a_double_free_is_noted_and_nothing_is_freed_twice() {
         "{:?}",
         bridge.counters()
     );
-}
-
-/// What the bridge cannot know: that the pointer is from before. README.md, *Limits*.
-#[test]
-fn v19_a_second_free_after_reuse_is_a_limit() {
-    /// Gives the block that came back last, as allocators like to.
-    struct Reuses(Keeps);
-    // SAFETY: blocks are the witness's, and it reuses only freed ones.
-    unsafe impl HostAllocator for Reuses {
-        fn traits(&self) -> AllocatorTraits {
-            self.0.traits()
-        }
-        fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-            match self
-                .0
-                .1
-                .lock()
-                .expect("no panic inside")
-                .pop_if(|(_, was, _)| *was == layout)
-            {
-                Some((at, ..)) => {
-                    NonNull::new(ptr::with_exposed_provenance_mut(at)).ok_or(AllocError)
-                }
-                None => self.0.allocate(layout, scope),
-            }
-        }
-        unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-            // SAFETY: this function's contract: the block is the witness's.
-            unsafe { self.0.deallocate(block, layout, scope) }
-        }
-    }
-    let bridge = pin!(BareBridge::new(Reuses(Keeps(
-        RecordingAllocator::system(),
-        std::sync::Mutex::default()
-    ))));
-    let driver = Driver(bridge.as_ref().raw());
-    let first = driver.alloc(64, 8, Scope::Object);
-    driver.free(first);
-    let second = driver.alloc(64, 8, Scope::Object);
-    assert_eq!(first, second, "the address was given out again");
-    driver.free(first);
-    assert_eq!(
-        (bridge.backing().0.kept(), bridge.counters().faults()),
-        (1, 0),
-        "the new block was freed, and nobody saw it"
-    );
-    // Its owner's own free is the one that is found.
-    driver.free(second);
-    assert_eq!(
-        (bridge.backing().0.kept(), bridge.counters().freed_pointers),
-        (1, 1)
-    );
-}
-
-#[test]
-fn v19_m40_the_cookie_catches_a_free_through_another_allocator() {
-    let witnesses = [RecordingAllocator::system(), RecordingAllocator::system()];
-    let first = pin!(BareBridge::new(&witnesses[0]));
-    let second = pin!(BareBridge::new(&witnesses[1]));
-    let (a, b) = (Driver(first.as_ref().raw()), Driver(second.as_ref().raw()));
-    let block = a.alloc(64, 8, Scope::Object);
-    b.free(block);
-    assert!(b.realloc(block, 100, 8, Scope::Object).is_null());
-    assert_eq!(
-        (
-            second.counters().unknown_pointers,
-            first.counters().faults()
-        ),
-        (2, 0)
-    );
-    assert_eq!(
-        witnesses[0].total().live_blocks,
-        1,
-        "still live, still its owner's"
-    );
-    a.free(block);
-    assert_eq!(first.counters().faults(), 0);
 }
 
 #[test]

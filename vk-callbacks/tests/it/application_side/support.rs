@@ -3,7 +3,6 @@
 use std::alloc::Layout;
 use std::pin::pin;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Notice, Scope};
 use testkit::RecordingAllocator;
@@ -31,84 +30,36 @@ pub(crate) fn faultless(test: impl FnOnce(Driver, &RecordingAllocator)) {
     });
 }
 
-/// Refuses everything while set; asserts the rules of a callee.
-#[derive(Default)]
-pub(crate) struct Moody {
-    pub(crate) inner: Witness2,
-    pub(crate) refuse: AtomicBool,
-    pub(crate) poison: bool,
-}
+/// Poisons what it gives; asserts the rules of a callee.
+pub(crate) struct Callee(pub(crate) RecordingAllocator);
 
-/// A witness with a default.
-pub(crate) struct Witness2(pub(crate) RecordingAllocator);
-
-impl Default for Witness2 {
-    fn default() -> Self {
-        Self(RecordingAllocator::system())
-    }
-}
-
-impl Moody {
-    pub(crate) fn mood(&self) -> Result<(), AllocError> {
-        assert!(
-            vk_callbacks::command::in_callback(),
-            "entered from outside of a callback"
-        );
-        if self.refuse.load(SeqCst) {
-            Err(AllocError)
-        } else {
-            Ok(())
-        }
-    }
+fn assert_called_back() {
+    assert!(
+        vk_callbacks::command::in_callback(),
+        "entered from outside of a callback"
+    );
 }
 
 // SAFETY: blocks are the witness's.
-unsafe impl HostAllocator for Moody {
+unsafe impl HostAllocator for Callee {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new()
     }
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        self.mood()?;
-        let block = self.inner.0.allocate(layout, scope)?;
-        if self.poison {
-            // SAFETY: just given with this size.
-            unsafe { block.as_ptr().write_bytes(0xa5, layout.size()) };
-        }
+        assert_called_back();
+        let block = self.0.allocate(layout, scope)?;
+        // SAFETY: just given with this size.
+        unsafe { block.as_ptr().write_bytes(0xa5, layout.size()) };
         Ok(block)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        let _ = self.mood();
+        assert_called_back();
         // SAFETY: this function's contract: the block is the witness's.
-        unsafe { self.inner.0.deallocate(block, layout, scope) };
+        unsafe { self.0.deallocate(block, layout, scope) };
     }
-    unsafe fn resize(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        self.mood()?;
-        // SAFETY: this function's contract: the block is the witness's.
-        unsafe { self.inner.0.resize(block, old, new, scope) }
+    fn notify(&self, _: Notice) {
+        assert_called_back();
     }
-    fn notify(&self, notice: Notice) {
-        let _ = self.mood();
-        self.inner.0.notify(notice);
-    }
-}
-
-pub(crate) fn moody(
-    backing: Moody,
-    test: impl FnOnce(Driver, &Moody, &dyn Fn() -> BridgeCounters),
-) {
-    {
-        let bridge = pin!(BareBridge::new(&backing));
-        test(Driver(bridge.as_ref().raw()), &backing, &|| {
-            bridge.counters()
-        });
-    }
-    backing.inner.0.assert_empty("at the end of the test");
 }
 
 /// The default hook would print the panics that these tests make on purpose.

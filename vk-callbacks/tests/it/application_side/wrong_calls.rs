@@ -10,9 +10,8 @@ use vk_callbacks::bridge::{BareBridge, CallMistake, on_call_mistake};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{Bridge, Checker, OwnerId};
 
-use crate::common::Driver;
+use crate::common::{Driver, SYSTEM};
 
-static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn listen(mistake: &CallMistake) {
@@ -27,12 +26,10 @@ fn told() -> Vec<String> {
 
 /// Runs `test` in a process of its own, whose mistakes are all its own.
 fn alone(name: &str, test: impl FnOnce()) {
-    if Child::is_child(name) {
+    Child::alone(name, || {
         on_call_mistake(listen);
         test();
-    } else {
-        Child::this_test(name).run().assert_code(0);
-    }
+    });
 }
 
 /// Runs `test` with the callbacks of both bridges.

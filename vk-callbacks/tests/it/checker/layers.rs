@@ -39,7 +39,7 @@ fn lc2_what_others_free_and_what_moves_hides_nothing_that_is_left() {
     let checker = checker(&SYSTEM);
     let app = App::default();
     let [one, two] = [OwnerId::fresh(), OwnerId::fresh()];
-    let driver = |id| Driver(*wrap(&checker, app.callbacks(), id, "VkBuffer", 7).raw());
+    let driver = |id| drive(&checker, app.callbacks(), id, "VkBuffer", 7);
     let (a, b) = (driver(one), driver(two));
     let create = |driver: Driver, id, handle: u64| {
         let block = checker.run(command("vkCreateBuffer", id), |_| {
@@ -97,7 +97,7 @@ fn lc3_what_commands_that_record_do_to_their_pool_is_no_finding() {
         let app = App::default();
         let driver = |kind| {
             let id = OwnerId::fresh();
-            Driver(*wrap(&checker, app.callbacks(), id, kind, 0).raw())
+            drive(&checker, app.callbacks(), id, kind, 0)
         };
         let (of_pool, of_buffer) = (driver("VkCommandPool"), driver("VkBuffer"));
         for driver in [of_pool, of_buffer] {

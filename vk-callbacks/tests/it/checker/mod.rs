@@ -13,18 +13,12 @@ mod threads;
 use std::alloc::System;
 use std::sync::Arc;
 
-use crate::common::{self, App, Driver};
+use crate::common::{self, App, COMPLETE, Driver, SYSTEM};
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope, Scoped};
 use vk_callbacks::check::{Checked, CheckedOwner, FindingKind, Opened};
 use vk_callbacks::command::BracketCoverage;
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{CheckFinding, CheckOptions, Checker, Command, OwnerId, Owners};
-
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-const COMPLETE: CheckOptions = CheckOptions {
-    coverage: BracketCoverage::Complete,
-    opened: Opened::ThroughLoader,
-};
 
 fn checker<'m>(memory: &'m (dyn HostAllocator + Sync)) -> Checker<'m> {
     Checker::new(memory, COMPLETE).expect("there is memory")
@@ -44,6 +38,17 @@ fn wrap(
     };
     // SAFETY: the tests keep what is behind the callbacks until after the last call.
     unsafe { checker.wrap(raw, owner) }.expect("there is memory, and the functions are there")
+}
+
+/// A driver that calls them.
+fn drive(
+    checker: &Checker<'_>,
+    raw: RawCallbacks,
+    id: OwnerId,
+    kind: &'static str,
+    group: u32,
+) -> Driver {
+    Driver(*wrap(checker, raw, id, kind, group).raw())
 }
 
 /// A command about an object with these callbacks.
@@ -85,7 +90,7 @@ impl<'m> Bench<'m> {
     fn new(memory: &'m (dyn HostAllocator + Sync)) -> Self {
         let app = Arc::<App>::default();
         let (checker, owner) = (checker(memory), OwnerId::fresh());
-        let driver = Driver(*wrap(&checker, app.callbacks(), owner, "VkBuffer", 0).raw());
+        let driver = drive(&checker, app.callbacks(), owner, "VkBuffer", 0);
         Self {
             app,
             checker,
@@ -182,9 +187,9 @@ fn v42_compatible_callbacks_free_for_each_other_and_others_do_not() {
     let first = App::default();
     let (second, stranger) = (App::compatible(&first), App::default());
     let ids = [OwnerId::fresh(), OwnerId::fresh(), OwnerId::fresh()];
-    let a = Driver(*wrap(&checker, first.callbacks(), ids[0], "VkBuffer", 9).raw());
-    let b = Driver(*wrap(&checker, second.callbacks(), ids[1], "VkBuffer", 9).raw());
-    let c = Driver(*wrap(&checker, stranger.callbacks(), ids[2], "VkBuffer", 0).raw());
+    let a = drive(&checker, first.callbacks(), ids[0], "VkBuffer", 9);
+    let b = drive(&checker, second.callbacks(), ids[1], "VkBuffer", 9);
+    let c = drive(&checker, stranger.callbacks(), ids[2], "VkBuffer", 0);
     let block = checker.run(command("vkCreateBuffer", ids[0]), |_| {
         a.alloc(8, 8, Scope::Object)
     });

@@ -1,16 +1,9 @@
 //! Objects that come and go on several threads, with callbacks that are compatible, under handles that are not unique.
 
 use std::ffi::c_void;
-use std::sync::Barrier;
 use std::thread;
 
 use super::*;
-
-/// A block on its way to another thread.
-struct Sent(*mut u8);
-
-// SAFETY: blocks may be freed on another thread than the one that took them (V24).
-unsafe impl Send for Sent {}
 
 /// Handles of two kinds may be equal, also where the kinds' names are as long as each other.
 #[test]
@@ -23,62 +16,6 @@ fn v42_objects_of_two_kinds_with_one_handle_are_two() {
     assert_eq!(kinds(checker), []);
     checker.destroyed("VkImage", 7, None, "vkDestroyImage");
     assert_eq!(kinds(checker), [FindingKind::NoneAtDestroy]);
-}
-
-#[test]
-fn v41_an_object_that_another_thread_is_making_with_the_same_callbacks_is_let_be() {
-    let bench = Bench::new(&SYSTEM);
-    let create = |handle| {
-        let block = bench.run("vkCreateBuffer", || {
-            bench.driver.alloc(64, 8, Scope::Object)
-        });
-        bench.checker.created("VkBuffer", handle, Some(bench.owner));
-        Sent(block)
-    };
-    let destroy = |handle, block: Option<Sent>| {
-        bench.run("vkDestroyBuffer", || {
-            block
-                .into_iter()
-                .for_each(|block| bench.driver.free(block.0))
-        });
-        bench
-            .checker
-            .destroyed("VkBuffer", handle, Some(bench.owner), "vkDestroyBuffer");
-    };
-    let first = create(1);
-    let (bench, destroy, at) = (&bench, &destroy, &Barrier::new(2));
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            at.wait();
-            destroy(1, Some(first));
-            at.wait();
-            at.wait();
-            // Again, when the other command returned and its object was not reported yet.
-            let block = bench.run("vkCreateBuffer", || {
-                bench.driver.alloc(64, 8, Scope::Object)
-            });
-            bench.checker.created("VkBuffer", 3, Some(bench.owner));
-            destroy(3, Some(Sent(block)));
-            at.wait();
-        });
-        let second = bench.run("vkCreateBuffer", || {
-            bench.driver.internal(true, 16, 0, 1);
-            let block = bench.driver.alloc(64, 8, Scope::Object);
-            at.wait();
-            at.wait();
-            block
-        });
-        at.wait();
-        at.wait();
-        bench.checker.created("VkBuffer", 2, Some(bench.owner));
-        bench.run("vkDestroyBuffer", || bench.driver.internal(false, 16, 0, 1));
-        destroy(2, Some(Sent(second)));
-    });
-    assert_eq!(kinds(&bench.checker), []);
-    // The thread's next command, or its report, ends the creation.
-    create(4);
-    destroy(4, None);
-    assert_eq!(kinds(&bench.checker), [FindingKind::LiveAfterDestroy]);
 }
 
 #[test]
@@ -111,43 +48,27 @@ fn v41_who_told_of_an_object_makes_it_no_more_and_of_several_one_is_not_all() {
 }
 
 #[test]
-fn v44_one_handle_with_two_owners_blames_nobody() {
-    let (bench, other) = (Bench::new(&SYSTEM), App::default());
-    let id = OwnerId::fresh();
-    let second = Driver(*wrap(&bench.checker, other.callbacks(), id, "VkSampler", 0).raw());
-    let (a, b) = ((bench.driver, bench.owner), (second, id));
-    let create = |(driver, id): (Driver, OwnerId)| {
-        let block = bench.checker.run(command("vkCreateSampler", id), |_| {
-            driver.alloc(64, 8, Scope::Object)
+fn v20_internal_memory_of_compatible_callbacks_is_not_left_while_an_object_of_one_of_them_lives() {
+    let app = App::default();
+    let checker = checker(&SYSTEM);
+    let [first, second] = [OwnerId::fresh(), OwnerId::fresh()];
+    let drivers =
+        [first, second].map(|owner| drive(&checker, app.callbacks(), owner, "VkBuffer", 5));
+    for (owner, driver, handle) in [(first, drivers[0], 1), (second, drivers[1], 2)] {
+        checker.run(command("vkCreateBuffer", owner), |_| {
+            driver.internal(true, 4096, 0, 1)
         });
-        bench.checker.created("VkSampler", 5, Some(id));
-        block
+        checker.created("VkBuffer", handle, Some(owner));
+    }
+    let destroy = |owner, handle| {
+        checker.run(command("vkDestroyBuffer", owner), |_| ());
+        checker.destroyed("VkBuffer", handle, Some(owner), "vkDestroyBuffer");
     };
-    let destroy = |(driver, id): (Driver, OwnerId), block| {
-        bench
-            .checker
-            .run(command("vkDestroySampler", id), |_| driver.free(block));
-        bench
-            .checker
-            .destroyed("VkSampler", 5, Some(id), "vkDestroySampler");
-    };
-    let (first, second) = (create(a), create(b));
-    destroy(a, first);
-    destroy(b, second);
-    assert_eq!(kinds(&bench.checker), []);
-    // With one owner at a time the same is judged.
-    let block = create(a);
-    destroy(b, std::ptr::null_mut());
-    assert_eq!(
-        kinds(&bench.checker),
-        [FindingKind::NullFree, FindingKind::OtherGroupAtDestroy]
-    );
-    // Both are named: the owner of the object, and that of the passed allocator.
-    let named = found(&bench.checker, |found| (found.owner, found.passed));
-    assert_eq!(named.last(), Some(&(Some(bench.owner), Some(id))));
-    bench
-        .checker
-        .run(command("vkDestroySampler", a.1), |_| a.0.free(block));
+    destroy(first, 1);
+    assert_eq!(kinds(&checker), [], "the other one may hold it");
+    destroy(second, 2);
+    assert_eq!(kinds(&checker), [FindingKind::InternalLeft], "nobody does");
+    checker.close().expect("nothing is live");
 }
 
 #[test]
@@ -158,7 +79,7 @@ fn v20_the_sums_are_those_of_all_compatible_callbacks() {
     let [a, b, c] = [(&first, 9), (&second, 9), (&stranger, 0)].map(|(app, group)| {
         let id = OwnerId::fresh();
         (
-            Driver(*wrap(&checker, app.callbacks(), id, "VkPipeline", group).raw()),
+            drive(&checker, app.callbacks(), id, "VkPipeline", group),
             id,
         )
     });
@@ -183,52 +104,13 @@ fn v20_the_sums_are_those_of_all_compatible_callbacks() {
     );
 }
 
-/// The application reports its pipelines and not its device, which has compatible callbacks.
-#[test]
-fn v20_what_a_device_holds_that_nobody_tells_of_is_not_laid_on_its_pipelines() {
-    let checker = checker(&SYSTEM);
-    let first = App::default();
-    let second = App::compatible(&first);
-    let [(device, of_device), (pipeline, of_pipeline)] =
-        [(&first, "VkDevice"), (&second, "VkPipeline")].map(|(app, kind)| {
-            let id = OwnerId::fresh();
-            (
-                Driver(*wrap(&checker, app.callbacks(), id, kind, 9).raw()),
-                id,
-            )
-        });
-    let pipelines = |given_back| {
-        checker.run(command("vkCreateComputePipelines", of_pipeline), |_| {
-            pipeline.internal(true, 64, 0, 1)
-        });
-        checker.created("VkPipeline", 1, Some(of_pipeline));
-        checker.run(command("vkDestroyPipeline", of_pipeline), |_| {
-            pipeline.internal(false, given_back, 0, 1)
-        });
-        checker.destroyed("VkPipeline", 1, Some(of_pipeline), "vkDestroyPipeline");
-    };
-    checker.run(command("vkCreateDevice", of_device), |_| {
-        device.internal(true, 4096, 0, 1)
-    });
-    pipelines(64);
-    checker.run(command("vkDestroyDevice", of_device), |_| {
-        device.internal(false, 4096, 0, 1)
-    });
-    assert_eq!(kinds(&checker), []);
-    // Leftovers of pipelines cannot be distinguished from the device's then, and are reported at the end.
-    pipelines(60);
-    assert_eq!(kinds(&checker), []);
-    checker.finish();
-    assert_eq!(kinds(&checker), [FindingKind::InternalAtEnd]);
-}
-
 #[test]
 fn v42_the_very_same_callbacks_are_compatible_with_themselves() {
     let checker = checker(&SYSTEM);
     let app = App::default();
     let wrapped = |raw| {
         let id = OwnerId::fresh();
-        (Driver(*wrap(&checker, raw, id, "VkSampler", 0).raw()), id)
+        (drive(&checker, raw, id, "VkSampler", 0), id)
     };
     let ((a, made_with), (b, ended_with)) = (wrapped(app.callbacks()), wrapped(app.callbacks()));
     let block = checker.run(command("vkCreateSampler", made_with), |_| {
@@ -264,30 +146,6 @@ fn v42_the_very_same_callbacks_are_compatible_with_themselves() {
     }
 }
 
-#[test]
-fn v20_internal_memory_of_compatible_callbacks_is_not_left_while_an_object_of_one_of_them_lives() {
-    let app = App::default();
-    let checker = checker(&SYSTEM);
-    let [first, second] = [OwnerId::fresh(), OwnerId::fresh()];
-    let drivers = [first, second]
-        .map(|owner| Driver(*wrap(&checker, app.callbacks(), owner, "VkBuffer", 5).raw()));
-    for (owner, driver, handle) in [(first, drivers[0], 1), (second, drivers[1], 2)] {
-        checker.run(command("vkCreateBuffer", owner), |_| {
-            driver.internal(true, 4096, 0, 1)
-        });
-        checker.created("VkBuffer", handle, Some(owner));
-    }
-    let destroy = |owner, handle| {
-        checker.run(command("vkDestroyBuffer", owner), |_| ());
-        checker.destroyed("VkBuffer", handle, Some(owner), "vkDestroyBuffer");
-    };
-    destroy(first, 1);
-    assert_eq!(kinds(&checker), [], "the other one may hold it");
-    destroy(second, 2);
-    assert_eq!(kinds(&checker), [FindingKind::InternalLeft], "nobody does");
-    checker.close().expect("nothing is live");
-}
-
 /// SwiftShader frees a pipeline layout in `vkDestroyPipeline`, if the pipeline was its last user.
 #[test]
 fn v19_a_block_that_is_freed_through_a_neighbours_callbacks_goes_back_through_its_own() {
@@ -298,7 +156,7 @@ fn v19_a_block_that_is_freed_through_a_neighbours_callbacks_goes_back_through_it
         (&layouts, 0, "VkPipelineLayout"),
         (&pipelines, 1, "VkPipeline"),
     ]
-    .map(|(app, at, kind)| Driver(*wrap(&checker, app.callbacks(), ids[at], kind, 0).raw()));
+    .map(|(app, at, kind)| drive(&checker, app.callbacks(), ids[at], kind, 0));
     let found = || said(&checker);
     let layout = |handle| {
         let block = checker.run(command("vkCreatePipelineLayout", ids[0]), |_| {
@@ -399,7 +257,7 @@ fn v19_v42_callbacks_that_come_with_each_object_get_what_the_driver_calls_them_f
     let usage = checker.usage(ids[0]).expect("counted").total();
     assert_eq!((usage.live_bytes, usage.live_blocks), (0, 0));
     // A block of the one bridge goes back there through any of them; one of the program's does not go through the bridge's.
-    let own = Driver(*wrap(&checker, bridge.callbacks(), ids[2], "VkImage", 0).raw());
+    let own = drive(&checker, bridge.callbacks(), ids[2], "VkImage", 0);
     free(&pipeline, ids[1], take(&own, ids[2]));
     assert_eq!((bridge.heap.live(), checker.live_blocks()), (0, 0));
     let stays = take(&layout, ids[0]);

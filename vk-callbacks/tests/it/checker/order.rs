@@ -127,7 +127,7 @@ impl Two {
         let hasty = Hasty::new(refuses, lets_go);
         let checker: &'static Checker<'static> = Box::leak(Box::new(checker(&SYSTEM)));
         let owner = OwnerId::fresh();
-        let driver = Driver(*wrap(checker, hasty.callbacks(), owner, "VkBuffer", 0).raw());
+        let driver = drive(checker, hasty.callbacks(), owner, "VkBuffer", 0);
         Self {
             hasty,
             checker,
@@ -177,51 +177,30 @@ impl Two {
 }
 
 #[test]
-fn v19_an_address_that_is_given_again_before_its_free_returned_is_a_new_block() {
-    let two = Two::new(false, true);
-    let block = two.alloc();
-    let given = two.other_takes_meanwhile();
-    two.free(block);
-    assert_eq!(
-        given.recv().expect("the other thread took one"),
-        block,
-        "the very address"
-    );
-    assert_eq!(two.known(), (vec![], 1));
-    two.free(block);
-    assert_eq!(two.known(), (vec![], 0));
-    two.free(block);
-    assert_eq!(two.known(), (vec![FindingKind::FreedTwice], 0));
-}
-
-#[test]
-fn v17_an_address_that_is_given_again_before_its_reallocation_to_0_returned_is_a_new_block() {
-    let two = Two::new(true, true);
-    let block = two.alloc();
-    let given = two.other_takes_meanwhile();
-    assert_eq!(two.realloc(block, 0), 0);
-    assert_eq!(
-        (
-            given.recv().expect("the other thread took one"),
-            two.known()
-        ),
-        (block, (vec![], 1))
-    );
-    two.free(block);
-    assert_eq!(two.known(), (vec![], 0));
-}
-
-#[test]
-fn v11_an_address_that_is_given_again_before_its_reallocation_returned_is_a_new_block() {
-    let two = Two::new(false, true);
-    let block = two.alloc();
-    let given = two.other_takes_meanwhile();
-    let moved = two.realloc(block, 100);
-    assert!(moved != block && given.recv().expect("the other thread took one") == block);
-    assert_eq!(two.known(), (vec![], 2));
-    two.free(block);
-    two.free(moved);
-    assert_eq!(two.known(), (vec![], 0));
+fn v11_v17_v19_an_address_that_is_given_again_before_its_call_returned_is_a_new_block() {
+    // Freed, reallocated to 0 bytes, moved.
+    for (refuses, size) in [(false, None), (true, Some(0)), (false, Some(100))] {
+        let two = Two::new(refuses, true);
+        let block = two.alloc();
+        let given = two.other_takes_meanwhile();
+        let moved = match size {
+            Some(size) => two.realloc(block, size),
+            None => {
+                two.free(block);
+                0
+            }
+        };
+        let taken = given.recv().expect("the other thread took one");
+        assert!(taken == block && moved != block, "the very address");
+        assert_eq!(two.known(), (vec![], 1 + usize::from(moved != 0)));
+        two.free(block);
+        if moved != 0 {
+            two.free(moved);
+        }
+        assert_eq!(two.known(), (vec![], 0));
+        two.free(block);
+        assert_eq!(two.known(), (vec![FindingKind::FreedTwice], 0));
+    }
 }
 
 #[test]
@@ -260,27 +239,25 @@ fn v11_two_threads_that_reallocate_around_one_address_do_not_take_each_others_bl
 }
 
 #[test]
-fn v16_a_reallocation_that_fails_leaves_the_block_whatever_others_take_meanwhile() {
-    let two = Two::new(true, false);
-    let block = two.alloc();
-    let given = two.other_takes_meanwhile();
-    assert_eq!(two.realloc(block, 100), 0);
-    let other = given.recv().expect("the other thread took one");
-    assert_ne!(other, block);
-    assert_eq!(two.known(), (vec![], 2));
-    two.free(block);
-    two.free(other);
-    assert_eq!(two.known(), (vec![], 0));
-}
-
-#[test]
-fn v16_an_old_block_that_is_given_away_while_its_reallocation_fails_is_found() {
-    let two = Two::new(true, true);
-    let block = two.alloc();
-    let given = two.other_takes_meanwhile();
-    assert_eq!(two.realloc(block, 100), 0);
-    assert_eq!(given.recv().expect("the other thread took one"), block);
-    assert_eq!(two.known(), (vec![FindingKind::OldBlockGivenAway], 1));
-    two.free(block);
-    assert_eq!(two.known(), (vec![FindingKind::OldBlockGivenAway], 0));
+fn v16_a_reallocation_that_fails_leaves_the_block_and_who_gives_it_away_is_found() {
+    for lets_go in [false, true] {
+        let two = Two::new(true, lets_go);
+        let block = two.alloc();
+        let given = two.other_takes_meanwhile();
+        assert_eq!(two.realloc(block, 100), 0);
+        let other = given.recv().expect("the other thread took one");
+        let found = if lets_go {
+            vec![FindingKind::OldBlockGivenAway]
+        } else {
+            vec![]
+        };
+        assert_eq!(other == block, lets_go);
+        let live = 2 - usize::from(lets_go);
+        assert_eq!(two.known(), (found.clone(), live));
+        two.free(block);
+        if !lets_go {
+            two.free(other);
+        }
+        assert_eq!(two.known(), (found, 0));
+    }
 }

@@ -16,7 +16,7 @@ fn module() -> &'static str {
 fn v19_a_block_that_another_allocator_is_to_free_is_told_once_and_gone() {
     let checker = Checker::naming_callers(&SYSTEM, COMPLETE, module).expect("there is memory");
     let (app, owner) = (Arc::<App>::default(), OwnerId::fresh());
-    let driver = Driver(*wrap(&checker, app.callbacks(), owner, "VkBuffer", 0).raw());
+    let driver = drive(&checker, app.callbacks(), owner, "VkBuffer", 0);
     let mut own = [0_u8; 64];
     let elsewhere = |block: *mut u8| checker.freed_elsewhere(block.cast::<c_void>(), |_| true);
     let [kept, freed] = checker.run(command("vkCreateBuffer", owner), |_| {

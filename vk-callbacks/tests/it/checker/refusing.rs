@@ -1,7 +1,6 @@
 //! Memory that is refused, the application's and the checker's own, and what V9 says about it.
 
 use debug_guard::{FailingAllocator, Fault};
-use std::sync::atomic::Ordering::SeqCst;
 use testkit::RecordingAllocator;
 
 use super::*;
@@ -10,73 +9,6 @@ type Failing = FailingAllocator<&'static FromGlobalAlloc<System>>;
 
 fn failing() -> Failing {
     FailingAllocator::new(&SYSTEM, Fault::Never)
-}
-
-#[test]
-fn v8_without_room_for_a_record_the_request_is_refused_and_the_block_goes_back() {
-    let memory = failing();
-    let bench = Bench::new(&memory);
-    memory.arm(Fault::From(0));
-    bench
-        .checker
-        .run(command("vkCreateBuffer", bench.owner), |frame| {
-            assert!(bench.driver.alloc(100, 8, Scope::Object).is_null());
-            assert_eq!((frame.null_answers(), bench.app.heap.live()), (1, 0));
-            frame.returned(-1);
-        });
-    memory.arm(Fault::Never);
-    assert_eq!(
-        (kinds(&bench.checker), bench.checker.live_blocks()),
-        (vec![], 0)
-    );
-}
-
-#[test]
-fn v16_without_room_for_a_record_the_old_block_stays() {
-    let memory = failing();
-    let bench = Bench::new(&memory);
-    bench
-        .checker
-        .run(command("vkCreateBuffer", bench.owner), |frame| {
-            let block = bench.driver.alloc(100, 8, Scope::Object);
-            common::fill(block, 100, 3);
-            memory.arm(Fault::From(0));
-            assert!(bench.driver.realloc(block, 200, 8, Scope::Object).is_null());
-            memory.arm(Fault::Never);
-            // It was refused before the application was called.
-            assert_eq!((frame.null_answers(), bench.app.calls().len()), (1, 1));
-            common::assert_filled(block, 100, 3);
-            let moved = bench.driver.realloc(block, 200, 8, Scope::Object);
-            common::assert_filled(moved, 100, 3);
-            bench.driver.free(moved);
-        });
-    assert_eq!((kinds(&bench.checker), bench.app.heap.live()), (vec![], 0));
-}
-
-#[test]
-fn v9_a_refusal_of_an_inner_command_is_the_outer_ones_too() {
-    let bench = Bench::new(&SYSTEM);
-    let refused = |result: i32| {
-        bench
-            .checker
-            .run(command("vkCreateBuffer", bench.owner), |outer| {
-                bench.app.refuses.store(true, SeqCst);
-                bench
-                    .checker
-                    .run(command("vkCreateBuffer", bench.owner), |inner| {
-                        assert!(bench.driver.alloc(8, 8, Scope::Object).is_null());
-                        inner.returned(-1);
-                    });
-                bench.app.refuses.store(false, SeqCst);
-                outer.returned(result);
-            });
-    };
-    refused(-1);
-    assert_eq!(kinds(&bench.checker), []);
-    refused(0);
-    assert_eq!(kinds(&bench.checker), [], "who can go on without may");
-    refused(-3);
-    assert_eq!(kinds(&bench.checker), [FindingKind::OtherErrorAfterNull]);
 }
 
 #[test]
@@ -118,15 +50,12 @@ fn each_request_makes_room_for_what_the_frees_after_it_lead_to() {
         let bench = Bench::new(&SYSTEM);
         let many = strangers(&bench, 300);
         let bridge = std::pin::pin!(vk_callbacks::bridge::BareBridge::new(&SYSTEM));
-        let driver = Driver(
-            *wrap(
-                &bench.checker,
-                bridge.as_ref().raw(),
-                bench.owner,
-                "VkBuffer",
-                0,
-            )
-            .raw(),
+        let driver = drive(
+            &bench.checker,
+            bridge.as_ref().raw(),
+            bench.owner,
+            "VkBuffer",
+            0,
         );
         bench.run("vkCreateBuffer", || {
             let free_null = || {
@@ -152,15 +81,12 @@ fn each_request_makes_room_for_what_the_frees_after_it_lead_to() {
 /// As many different callbacks.
 fn strangers(bench: &Bench<'_>, number: usize) -> Vec<Driver> {
     let one = |_| {
-        Driver(
-            *wrap(
-                &bench.checker,
-                bench.app.callbacks(),
-                OwnerId::fresh(),
-                "VkImage",
-                0,
-            )
-            .raw(),
+        drive(
+            &bench.checker,
+            bench.app.callbacks(),
+            OwnerId::fresh(),
+            "VkImage",
+            0,
         )
     };
     (0..number).map(one).collect()
@@ -171,15 +97,12 @@ fn freeing_takes_no_memory_whatever_it_leads_to() {
     let memory = failing();
     let bench = Bench::new(&memory);
     let stranger = App::default();
-    let other = Driver(
-        *wrap(
-            &bench.checker,
-            stranger.callbacks(),
-            OwnerId::fresh(),
-            "VkImage",
-            0,
-        )
-        .raw(),
+    let other = drive(
+        &bench.checker,
+        stranger.callbacks(),
+        OwnerId::fresh(),
+        "VkImage",
+        0,
     );
     let [block, others, moving] = bench.run("vkCreateBuffer", || {
         [8, 8, 8].map(|size| bench.driver.alloc(size, 8, Scope::Object))

@@ -4,8 +4,6 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use vk_callbacks::bridge::BareBridge;
-
 use super::*;
 
 /// A block on its way to another thread.
@@ -13,39 +11,6 @@ pub(super) struct Sent(pub(super) *mut u8);
 
 // SAFETY: blocks may be freed on another thread than the one that took them (V24).
 unsafe impl Send for Sent {}
-
-#[test]
-fn v21_v22_v23_calls_on_a_foreign_thread_are_relabelled_when_the_thread_issues_a_command() {
-    use FindingKind as Kind;
-    let bench = Bench::new(&SYSTEM);
-    let block = Sent(bench.run("vkCreateBuffer", || {
-        bench.driver.alloc(168, 8, Scope::Object)
-    }));
-    thread::scope(|scope| {
-        let (bench, driver) = (&bench, bench.driver);
-        scope.spawn(move || {
-            let block = block;
-            driver.internal(true, 64, 0, 1);
-            driver.free(block.0);
-            let foreign = [Kind::NotifiedOnForeignThread, Kind::FreedOnForeignThread];
-            assert_eq!(kinds(&bench.checker), foreign);
-            let freed = said(&bench.checker).remove(1);
-            assert!(
-                freed.starts_with("V22/V23: the implementation freed 168 B")
-                    && freed.ends_with("on a thread that has never issued a command"),
-                "{freed}"
-            );
-            bench.run("vkGetFenceStatus", || driver.internal(false, 64, 0, 1));
-            let between = [Kind::NotifiedBetweenCommands, Kind::FreedBetweenCommands];
-            assert_eq!(kinds(&bench.checker), between);
-            let freed = said(&bench.checker).remove(1);
-            assert!(
-                freed.starts_with("V22: ") && freed.ends_with("between commands"),
-                "{freed}"
-            );
-        });
-    });
-}
 
 /// Repeated ones are counted beside the rows of findings: none is lost there, or comes to another's row.
 #[test]
@@ -62,8 +27,7 @@ fn v18_frees_of_null_are_counted_by_owner_and_command_on_every_thread() {
     ];
     let bench = Bench::new(&SYSTEM);
     let other = OwnerId::fresh();
-    let other_driver =
-        Driver(*wrap(&bench.checker, bench.app.callbacks(), other, "VkImage", 0).raw());
+    let other_driver = drive(&bench.checker, bench.app.callbacks(), other, "VkImage", 0);
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
@@ -145,7 +109,7 @@ fn v24_threads_that_take_move_and_free_each_others_blocks_are_let_be() {
     let app = App::default();
     let checker = checker(&SYSTEM);
     let owner = OwnerId::fresh();
-    let driver = Driver(*wrap(&checker, app.callbacks(), owner, "VkBuffer", 0).raw());
+    let driver = drive(&checker, app.callbacks(), owner, "VkBuffer", 0);
     let (send, receive) = channel::<Sent>();
     let receive = Mutex::new(receive);
     thread::scope(|scope| {
@@ -185,45 +149,6 @@ fn v24_threads_that_take_move_and_free_each_others_blocks_are_let_be() {
 }
 
 #[test]
-fn v26_a_deferred_operation_is_joined_by_several_threads() {
-    let checker = checker(&SYSTEM);
-    let bridge = std::pin::pin!(BareBridge::new(&SYSTEM));
-    let (operation, pipeline, device) = (OwnerId::fresh(), OwnerId::fresh(), OwnerId::fresh());
-    let wrapped = |id, kind| Driver(*wrap(&checker, bridge.as_ref().raw(), id, kind, 1).raw());
-    let of_operation = wrapped(operation, "VkDeferredOperationKHR");
-    let of_pipeline = wrapped(pipeline, "VkPipeline");
-    let of_device = wrapped(device, "VkDevice");
-    let owners = Owners {
-        object: Some(pipeline),
-        deferred: Some(operation),
-        device: Some(device),
-        ..Owners::default()
-    };
-    let join = Command::new(
-        "vkDeferredOperationJoinKHR",
-        owners,
-        BracketCoverage::Complete,
-    );
-    thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                checker.run(join, |_| {
-                    for driver in [of_operation, of_pipeline] {
-                        let block = driver.alloc(64, 8, Scope::Object);
-                        driver.free(block);
-                    }
-                });
-            });
-        }
-    });
-    assert_eq!(kinds(&checker), []);
-    checker.run(join, |_| {
-        of_device.free(of_device.alloc(64, 8, Scope::Object))
-    });
-    assert_eq!(kinds(&checker), [FindingKind::OutsideDeferred]);
-}
-
-#[test]
 fn v22_a_thread_that_was_early_for_two_checkers_is_relabelled_by_each() {
     let (first, second) = (Bench::new(&SYSTEM), Bench::new(&SYSTEM));
     let blocks = [&first, &second]
@@ -249,16 +174,4 @@ fn v22_a_thread_that_was_early_for_two_checkers_is_relabelled_by_each() {
             assert_eq!(both(), (between.clone(), between));
         });
     });
-}
-
-#[test]
-fn two_checkers_know_nothing_of_each_other() {
-    let (first, second) = (Bench::new(&SYSTEM), Bench::new(&SYSTEM));
-    first.run("vkCreateBuffer", || {
-        second.run("vkCreateBuffer", || first.driver.free(std::ptr::null_mut()));
-    });
-    assert_eq!(
-        (kinds(&first.checker), kinds(&second.checker)),
-        (vec![FindingKind::NullFree], vec![])
-    );
 }

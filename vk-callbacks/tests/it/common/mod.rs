@@ -1,17 +1,48 @@
 //! What the tests here share: a driver that calls the callbacks, and an application that offers them.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
-use std::alloc::Layout;
+use std::alloc::{Layout, System};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use alloc_core::Scope;
+use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+use vk_callbacks::check::Opened;
+use vk_callbacks::command::BracketCoverage;
 use vk_callbacks::raw::{RawCallbacks, RawScope};
 use vk_callbacks::trace::Pointer;
-use vk_callbacks::{TraceEvent, TraceReader};
+use vk_callbacks::{CheckFinding, CheckOptions, Judge, TraceEvent, TraceReader};
+
+pub static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+pub const COMPLETE: CheckOptions = CheckOptions {
+    coverage: BracketCoverage::Complete,
+    opened: Opened::ThroughLoader,
+};
+
+/// The trace of these lines, whole.
+pub fn trace(lines: &str) -> String {
+    let text = format!("# steward host trace 2\n{lines}");
+    let count = text.matches('\n').count();
+    text + &format!("z,{count}\n")
+}
+
+/// What `of` reads from the findings of a trace, and how many observations were lost.
+pub fn judged<R>(
+    text: &str,
+    options: CheckOptions,
+    of: impl FnMut(&CheckFinding<'_>) -> R,
+) -> (Vec<R>, u64) {
+    let mut judge = Judge::new(&SYSTEM, options);
+    judge
+        .run(TraceReader::new(text).expect("a header"))
+        .expect("a whole trace, and memory");
+    let found = judge
+        .findings(Scoped::new(&SYSTEM, Scope::Object))
+        .expect("memory");
+    (found.iter().map(of).collect(), judge.lost())
+}
 
 /// Calls callbacks as a driver does. The tests pass only pointers whose 16 bytes in front can be read.
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +162,11 @@ impl Heap {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .len()
+    }
+
+    pub fn live_bytes(&self) -> u64 {
+        let blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        blocks.values().map(|block| block.size as u64).sum()
     }
 
     fn take(&self, size: usize, align: usize, off_by: usize) -> *mut u8 {

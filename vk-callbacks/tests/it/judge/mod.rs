@@ -6,45 +6,28 @@ mod memory;
 mod rows;
 mod wording;
 
+use crate::common::{self, COMPLETE, SYSTEM};
 use std::alloc::System;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use logs::{OWNERS, log};
 use vk_callbacks::check::{FindingKind, Opened, Sight};
-use vk_callbacks::command::BracketCoverage;
 use vk_callbacks::{CheckOptions, Judge, Rule, TraceReader};
-
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-const COMPLETE: CheckOptions = CheckOptions {
-    coverage: BracketCoverage::Complete,
-    opened: Opened::ThroughLoader,
-};
 
 /// A trace of these lines, which stand apart by spaces, with the owners before.
 fn trace(lines: &str) -> String {
-    let mut text = format!("# steward host trace 2\n{OWNERS}");
-    for line in lines.split_whitespace() {
-        text.push_str(line);
-        text.push('\n');
-    }
-    let count = text.matches('\n').count();
-    text + &format!("z,{count}\n")
+    let lines: String = lines
+        .split_whitespace()
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    common::trace(&format!("{OWNERS}{lines}"))
 }
 
 /// What was found, as kinds and as sentences.
 fn judged(text: &str, options: CheckOptions) -> Vec<(FindingKind, String)> {
-    let mut judge = Judge::new(&SYSTEM, options);
-    judge
-        .run(TraceReader::new(text).expect("a header"))
-        .expect("a whole trace, and memory");
-    assert_eq!(judge.lost(), 0);
-    let found = judge
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("memory");
+    let (found, lost) = common::judged(text, options, |found| (found.kind, found.to_string()));
+    assert_eq!(lost, 0);
     found
-        .iter()
-        .map(|found| (found.kind, found.to_string()))
-        .collect()
 }
 
 #[test]

@@ -183,21 +183,3 @@ fn v9_null_and_success_is_legal_and_an_inner_null_is_the_outer_commands_too() {
     );
     assert_eq!(sentences("e,1,3,vkCreateBuffer l,1,-1", COMPLETE).len(), 1);
 }
-
-#[test]
-fn v11_v19_prove_nothing_once_events_were_lost() {
-    let twice = log(FindingKind::FreedTwice);
-    assert_eq!(sentences(twice, COMPLETE).len(), 1);
-    let text = trace(&format!("x,3 {twice}"));
-    let mut judge = Judge::new(&SYSTEM, COMPLETE);
-    judge
-        .run(TraceReader::new(&text).expect("a header"))
-        .expect("whole");
-    assert!(
-        judge
-            .findings(Scoped::new(&SYSTEM, Scope::Object))
-            .expect("memory")
-            .is_empty()
-    );
-    assert_eq!(judge.lost(), 3 + 1);
-}

@@ -1,94 +1,21 @@
-//! C callbacks over real memory, and a driver that churns it.
+//! What an application was told, and a driver that churns its memory.
 
 use super::*;
 
-/// C callbacks over the system's allocator, with a header for the size; counts its calls, beside the recorder.
-#[derive(Default)]
-pub(crate) struct Malloc {
-    calls: AtomicU64,
-    bytes: AtomicU64,
-    frees: AtomicU64,
-    live: AtomicU64,
-}
-
-pub(crate) const HEADER: usize = 16;
-
-impl Malloc {
-    pub(crate) fn callbacks(&self) -> RawCallbacks {
-        RawCallbacks {
-            p_user_data: ptr::from_ref(self).cast_mut().cast(),
-            pfn_allocation: Some(malloc_allocation),
-            pfn_reallocation: Some(malloc_reallocation),
-            pfn_free: Some(malloc_free),
-            pfn_internal_allocation: None,
-            pfn_internal_free: None,
+/// Allocations and reallocations, their bytes, frees, and the live bytes, as the application counts them.
+pub(crate) fn told(app: &App) -> (u64, u64, u64, u64) {
+    let (mut calls, mut bytes, mut frees) = (0, 0, 0);
+    for call in app.calls() {
+        match call {
+            Call::Alloc { size, .. } | Call::Realloc { size, .. } => {
+                calls += 1;
+                bytes += size as u64;
+            }
+            Call::Free | Call::FreeNull => frees += 1,
+            Call::Internal { .. } => {}
         }
     }
-    fn of<'a>(user_data: *mut c_void) -> &'a Self {
-        // SAFETY: the tests pass back what `callbacks` gave, and keep it until the end.
-        unsafe { &*user_data.cast::<Self>() }
-    }
-    fn layout(size: usize) -> Layout {
-        Layout::from_size_align(size + HEADER, HEADER).expect("small")
-    }
-    pub(crate) fn told(&self) -> (u64, u64, u64, u64) {
-        (
-            self.calls.load(SeqCst),
-            self.bytes.load(SeqCst),
-            self.frees.load(SeqCst),
-            self.live.load(SeqCst),
-        )
-    }
-}
-
-unsafe extern "system" fn malloc_allocation(
-    user_data: *mut c_void,
-    size: usize,
-    _: usize,
-    _: i32,
-) -> *mut c_void {
-    let malloc = Malloc::of(user_data);
-    malloc.calls.fetch_add(1, SeqCst);
-    malloc.bytes.fetch_add(size as u64, SeqCst);
-    malloc.live.fetch_add(size as u64, SeqCst);
-    let base = system()
-        .allocate(Malloc::layout(size), Scope::Object)
-        .expect("memory")
-        .as_ptr();
-    // SAFETY: the block begins with a header.
-    unsafe { base.cast::<usize>().write(size) };
-    // SAFETY: within the block.
-    unsafe { base.add(HEADER) }.cast()
-}
-
-unsafe extern "system" fn malloc_reallocation(
-    user_data: *mut c_void,
-    old: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: i32,
-) -> *mut c_void {
-    // SAFETY: this function's contract. A move frees the old block before it returns, so others are given its address.
-    let new = unsafe { malloc_allocation(user_data, size, align, scope) };
-    // SAFETY: this function's contract: a block of these callbacks.
-    unsafe { malloc_free(user_data, old) };
-    Malloc::of(user_data).frees.fetch_sub(1, SeqCst);
-    new
-}
-
-unsafe extern "system" fn malloc_free(user_data: *mut c_void, block: *mut c_void) {
-    let malloc = Malloc::of(user_data);
-    malloc.frees.fetch_add(1, SeqCst);
-    let Some(block) = NonNull::new(block.cast::<u8>()) else {
-        return;
-    };
-    // SAFETY: the driver frees only what it took: the block has a header before it.
-    let base = unsafe { block.sub(HEADER) };
-    // SAFETY: the header was written at the allocation.
-    let size = unsafe { base.cast::<usize>().read() };
-    malloc.live.fetch_sub(size as u64, SeqCst);
-    // SAFETY: taken with this layout.
-    unsafe { system().deallocate(base, Malloc::layout(size), Scope::Object) };
+    (calls, bytes, frees, app.heap.live_bytes())
 }
 
 /// Addresses of real blocks go over the C boundary with their provenance here.
@@ -100,7 +27,7 @@ pub(crate) fn churn(driver: ModelDriver, seed: u64, steps: u32, swap: &Mutex<Vec
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        let (choice, size) = ((random >> 60) as u32, (random >> 33) as usize % 300);
+        let (choice, size) = ((random >> 60) as u32, 1 + (random >> 33) as usize % 300);
         let mine = if choice < 8 {
             None
         } else {

@@ -14,21 +14,21 @@ fn failing(fault: Fault) -> Failing {
 fn v9_a_recorder_without_memory_loses_events_and_refuses_the_driver_nothing() {
     let steps = if cfg!(miri) { 60 } else { 4_000 };
     let calm = {
-        let (malloc, memory) = (Malloc::default(), system());
+        let (app, memory) = (App::default(), system());
         let recorder = Recorder::new(&memory).expect("memory");
-        let driver = tap(&recorder, 1, malloc.callbacks()).expect("memory");
+        let driver = tap(&recorder, 1, app.callbacks()).expect("memory");
         let swap = Mutex::new(Vec::new());
         churn(driver, 9, steps, &swap);
         drain(driver, &swap);
         let (text, written) = trace(&recorder);
         assert_eq!(written.lost, 0);
-        (malloc.told(), written.events, sums(&text))
+        (told(&app), written.events, sums(&text))
     };
     let mut lossy = 0;
     for (refuse, for_ever) in
         (0..if cfg!(miri) { 4 } else { 20 }).flat_map(|refuse| [(refuse, false), (refuse, true)])
     {
-        let malloc = Malloc::default();
+        let app = App::default();
         let memory = failing(if for_ever {
             Fault::From(refuse)
         } else {
@@ -39,7 +39,7 @@ fn v9_a_recorder_without_memory_loses_events_and_refuses_the_driver_nothing() {
             memory.inner().assert_empty("after a refused recorder");
             continue;
         };
-        let Ok(driver) = tap(&recorder, 1, malloc.callbacks()) else {
+        let Ok(driver) = tap(&recorder, 1, app.callbacks()) else {
             assert_eq!(refuse, 1);
             drop(recorder);
             memory.inner().assert_empty("after a refused tap");
@@ -48,7 +48,7 @@ fn v9_a_recorder_without_memory_loses_events_and_refuses_the_driver_nothing() {
         let swap = Mutex::new(Vec::new());
         churn(driver, 9, steps, &swap);
         drain(driver, &swap);
-        assert_eq!(malloc.told(), calm.0, "refused {refuse}");
+        assert_eq!(told(&app), calm.0, "refused {refuse}");
         let mut text = String::new();
         match recorder.write("model", &mut text) {
             Ok(written) => {
@@ -151,9 +151,9 @@ fn v8_a_panic_while_a_chunk_is_given_back_does_not_reach_the_driver() {
         chunks: AtomicU64::new(0),
         panics: AtomicU64::new(0),
     };
-    let malloc = Malloc::default();
+    let app = App::default();
     let recorder = Recorder::new(&memory).expect("memory");
-    let driver = tap(&recorder, 1, malloc.callbacks()).expect("memory");
+    let driver = tap(&recorder, 1, app.callbacks()).expect("memory");
     // A panic that passed the tap's functions would end the process.
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -23,8 +23,8 @@ use vk_callbacks::recorder::{Tap, Written};
 use vk_callbacks::trace::{Caller, Pointer, Request};
 use vk_callbacks::{CallbackError, Recorder, TraceEvent, TraceReader};
 
-use crate::common::sums;
-use malloc::{Malloc, churn, drain};
+use crate::common::{App, Call, sums};
+use malloc::{churn, drain, told};
 use model::{ModelDriver, RecorderModel};
 
 fn system() -> FromGlobalAlloc<System> {

@@ -15,27 +15,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::common::{Driver, assert_filled, fill, sums};
+use crate::common::{COMPLETE, Driver, SYSTEM, assert_filled, fill, sums};
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, Scoped};
 use testkit::{Call, HookedAllocator, Moment, Request, run_hook, with_hook};
 use vk_callbacks::bridge::{BareBridge, leaked_bridges};
-use vk_callbacks::check::{Checked, CheckedOwner, FindingKind, Opened};
+use vk_callbacks::check::{Checked, CheckedOwner, FindingKind};
 use vk_callbacks::command::{BracketCoverage, current_command};
 use vk_callbacks::raw::{RawCallbacks, RawScope};
 use vk_callbacks::{
-    Bridge, CallbackAllocator, CheckOptions, Checker, Command, FallbackChain, Judge, MultiAlloc,
-    Object, OwnerId, Owners, Recorder, TraceReader,
+    Bridge, CallbackAllocator, Checker, Command, FallbackChain, Judge, MultiAlloc, Object, OwnerId,
+    Owners, Recorder, TraceReader,
 };
 
 type Hooked = HookedAllocator<FromGlobalAlloc<System>>;
 
 /// Runs the hook at each request.
 static HOST: Hooked = HookedAllocator::new(FromGlobalAlloc::SYSTEM);
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-const COMPLETE: CheckOptions = CheckOptions {
-    coverage: BracketCoverage::Complete,
-    opened: Opened::ThroughLoader,
-};
 
 fn bare() -> Pin<Box<BareBridge<&'static Hooked>>> {
     Box::pin(BareBridge::new(&HOST))
