@@ -74,7 +74,7 @@ const PLACES: usize = 4096;
 
 /// The sums of one cell.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct MeteredBytes {
     /// Requests that were granted.
     pub calls: u64,
@@ -88,6 +88,7 @@ pub struct MeteredBytes {
 pub type Judge = extern "C" fn(*mut c_void) -> bool;
 
 /// The program looks this up once by the name `steward_meter`.
+#[derive(Debug)]
 #[repr(C)]
 pub struct Meter {
     /// The version of this struct and of the cells: 2.

@@ -23,7 +23,7 @@
 //!
 //! Freeing never allocates and never fails. Any allocation may be refused: the error names the cause, and nothing has
 //! changed. The library never panics or aborts. Always `no_std`; feature `std` (on by default) adds per-thread
-//! counting.
+//! counting, and `loaded-library` makes it avoidable for libraries that are opened at run time.
 //!
 //! ```
 //! use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, HostError, Scope, TryVec};
@@ -49,7 +49,6 @@
 //! ```
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![warn(missing_debug_implementations)]
 #![cfg_attr(
     not(test),
     deny(

@@ -147,7 +147,6 @@
 //! ```
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![warn(missing_debug_implementations)]
 #![cfg_attr(
     not(test),
     deny(

@@ -25,6 +25,7 @@
 //! - Buffers of the application can be [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); a root
 //!   lives at least as long as its crops.
 //! - `ShaderCache` (feature `cache`) shares compiled shaders between the contexts of a device, and frees those of an owner with the owner.
+//! - Features `std` and `ash` are on by default: alloc-core's counting by thread, and devices through ash's functions.
 //!
 //! An [`alloc_core::ContextHandle`] of a context of host memory fits every `memory` parameter.
 //!

@@ -38,6 +38,7 @@ pub enum ResourceKind {
     "VkMemoryDedicatedAllocateInfo"
 ))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum DedicatedPolicy {
     /// Never, unless the resource requires it.
     Never,

@@ -18,6 +18,7 @@
 )]
 #![expect(
     missing_docs,
+    missing_debug_implementations,
     clippy::missing_safety_doc,
     reason = "the headers say what callers owe, and a second text would drift"
 )]

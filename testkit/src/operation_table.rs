@@ -7,6 +7,7 @@ use std::hint::black_box;
 use crate::{Refusing, STILL};
 
 /// The public operations of a crate, each of which is run over [`STILL`] in each of several ways: modes, places in a tree.
+#[derive(Debug)]
 pub struct OperationTable<O, W: 'static> {
     /// All of them.
     pub operations: fn() -> Vec<O>,

@@ -14,7 +14,7 @@
 
 use std::alloc::Layout;
 use std::cell::Cell;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -68,6 +68,15 @@ struct Outcome {
     requests: u64,
     refused: bool,
     failed: bool,
+}
+
+impl<H, R> Debug for Trial<'_, H, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trial")
+            .field("nth", &self.nth)
+            .field("keeps", &self.keeps)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<H, M, R> Sweep<M, R>

@@ -16,7 +16,7 @@
 //!   what a command may do with host memory.
 //!
 //! Follows the Vulkan specification, chapter *Memory Allocation*, section *Host Memory*. Allocates only from the caller's allocators,
-//! and never panics.
+//! and never panics. Features, both on by default: `std` brackets commands in thread-locals, `ash` converts to and from ash's types.
 //!
 //! ```
 //! use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
@@ -43,7 +43,6 @@
 //! ```
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![warn(missing_debug_implementations)]
 #![cfg_attr(
     not(test),
     deny(

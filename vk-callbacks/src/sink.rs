@@ -246,6 +246,7 @@ pub enum Callback {
 /// What was wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum CallMistakeKind {
     /// `pUserData` is not that of the callbacks (V5): it is NULL, a small number, not aligned, or the address of readable memory that is
     /// no bridge. Other wrong addresses are followed, and may crash.

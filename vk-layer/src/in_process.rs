@@ -45,7 +45,7 @@ const DEVICE_INFO: usize = 9;
 const CREATE_DEVICE: usize = known_row("vkCreateDevice");
 
 /// What is observed beside the accounts.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Observation {
     /// Whether the end is a loader, or the driver itself. Findings name the driver or the implementation.
     pub opened: Opened,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The loader finds [`vkNegotiateLoaderLayerInterfaceVersion`] in the shared library; there is no other interface. Settings and
-//! limits are in README.md.
+//! limits are in README.md. Feature `planted-panic` is for tests.
 //!
 //! Threads may use it as Vulkan allows. Objects are found without a lock, and no lock is held over a command or a callback.
 #![cfg_attr(docsrs, feature(doc_cfg))]

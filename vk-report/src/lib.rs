@@ -10,7 +10,6 @@
 //!
 //! [`report::Report`] holds what a run has shown: its [`Display`](std::fmt::Display) writes it for a terminal, [`report::json()`] for programs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![warn(missing_debug_implementations)]
 #![cfg_attr(
     not(test),
     deny(

@@ -56,6 +56,7 @@ mod values;
 /// let list: TryVec<u8, _> = TryVec::new_in(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object));
 /// let _ = arena.try_alloc(list);
 /// ```
+#[doc(alias("Bump", "bumpalo", "linear allocator"))]
 pub struct Arena<A: HostSource> {
     /// The lowest block's address in the current chunk, with provenance over the whole chunk; null without one.
     top: Cell<*mut u8>,
@@ -245,6 +246,7 @@ impl<A: HostSource> Arena<A> {
 
     /// Bytes of all chunks, headers included. O(chunks).
     #[must_use]
+    #[doc(alias("allocated_bytes_including_metadata"))]
     pub fn bytes_held(&self) -> usize {
         self.chunks()
             .map(ArenaChunk::size)
@@ -260,6 +262,7 @@ impl<A: HostSource> Arena<A> {
     /// Bytes that no later block can use: blocks with their padding, and the ends of earlier chunks, without headers.
     /// O(chunks).
     #[must_use]
+    #[doc(alias("allocated_bytes"))]
     pub fn bytes_used(&self) -> usize {
         let blocks = |chunk: ArenaChunk| chunk.size().saturating_sub(plan::HEADER);
         let all = self

@@ -16,6 +16,7 @@ use crate::threads::ThreadTable;
 /// thread uses their trees meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
+#[doc(alias("ralloc_header"))]
 pub struct TaggedBlock(NonNull<u8>);
 
 impl TaggedBlock {
@@ -40,6 +41,7 @@ impl TaggedBlock {
     /// # Safety
     /// See the type.
     #[inline]
+    #[doc(alias("ralloc_size", "rzalloc_size"))]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<Self, HostError> {
         // SAFETY: the tree rule.
         ThreadTable::with(|table| unsafe { self.allocate_on(table, size, fill) })
@@ -79,6 +81,7 @@ impl TaggedBlock {
     ///
     /// # Safety
     /// See the type.
+    #[doc(alias("reralloc_size"))]
     pub unsafe fn resize(self, size: usize) -> Result<Self, HostError> {
         // SAFETY: the tree rule.
         let block = unsafe { self.block() };
@@ -97,6 +100,7 @@ impl TaggedBlock {
     ///
     /// # Safety
     /// See the type. None of the blocks is used after this; their destructors obey the rules of [`TaggedDestructor`].
+    #[doc(alias("ralloc_free"))]
     pub unsafe fn free(self) {
         // SAFETY: the tree rule.
         ThreadTable::with(|table| unsafe { self.free_on(table) });
@@ -125,6 +129,7 @@ impl TaggedBlock {
     ///
     /// # Safety
     /// See the type.
+    #[doc(alias("ralloc_steal"))]
     pub unsafe fn steal(self, parent: Option<Self>) -> bool {
         // SAFETY: the tree rule.
         let block = unsafe { self.block() };
@@ -140,6 +145,7 @@ impl TaggedBlock {
     ///
     /// # Safety
     /// See the type.
+    #[doc(alias("ralloc_adopt"))]
     pub unsafe fn adopt(self, from: Self) -> bool {
         // SAFETY: the tree rule.
         let block = unsafe { self.block() };
@@ -153,6 +159,7 @@ impl TaggedBlock {
     /// # Safety
     /// See the type.
     #[must_use]
+    #[doc(alias("ralloc_parent"))]
     pub unsafe fn parent(self) -> Option<Self> {
         // SAFETY: the tree rule.
         let block = unsafe { self.block() };
@@ -205,6 +212,7 @@ impl TaggedBlock {
     ///
     /// # Safety
     /// See the type.
+    #[doc(alias("ralloc_set_destructor"))]
     pub unsafe fn set_destructor(
         self,
         destructor: Option<TaggedDestructor>,

@@ -33,6 +33,7 @@ use crate::threads::ThreadTable;
 /// The tree rule of [`TaggedBlock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
+#[doc(alias("gc_ctx", "gc_context"))]
 pub struct GcBlocks(TaggedBlock);
 
 impl GcBlocks {
@@ -78,6 +79,7 @@ impl GcBlocks {
     /// # Safety
     /// See the type.
     #[inline]
+    #[doc(alias("gc_alloc_size"))]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
         // SAFETY: the tree rule.
         if let Some(new) = unsafe { self.allocate_in_slab(size, fill) } {
@@ -149,6 +151,7 @@ impl GcBlocks {
     ///
     /// # Safety
     /// See the type.
+    #[doc(alias("gc_sweep_start"))]
     pub unsafe fn begin_sweep(self) -> bool {
         // SAFETY: the tree rule.
         let collector = unsafe { self.0.block() };
@@ -168,6 +171,7 @@ impl GcBlocks {
     /// # Safety
     /// See the type.
     #[inline]
+    #[doc(alias("gc_mark_live"))]
     pub unsafe fn mark(self, block: TaggedBlock) {
         // SAFETY: the tree rule.
         let block = unsafe { block.block() };
@@ -181,6 +185,7 @@ impl GcBlocks {
     ///
     /// # Safety
     /// See the type; and as [`TaggedBlock::free`] for the unmarked blocks.
+    #[doc(alias("gc_sweep_end"))]
     pub unsafe fn end_sweep(self) {
         // SAFETY: the tree rule.
         let collector = unsafe { self.0.block() };

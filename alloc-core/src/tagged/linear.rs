@@ -34,6 +34,7 @@ const _: () = assert!(size_of::<LinearState>() + SIZE <= FRONT && align_of::<Lin
 /// The tree rule of [`TaggedBlock`], for the memory's block and all that is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
+#[doc(alias("linear_ctx", "linear_context"))]
 pub struct LinearBlocks(NonNull<u8>);
 
 impl LinearBlocks {
@@ -127,6 +128,7 @@ impl LinearBlocks {
     /// # Safety
     /// See the type.
     #[inline]
+    #[doc(alias("linear_alloc_child"))]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<NonNull<u8>, HostError> {
         // SAFETY: the tree rule.
         if let Some(new) = unsafe { self.allocate_in_chunk(size, fill) } {

@@ -31,6 +31,7 @@ pub enum GuardChoice {
 
 /// Why a text is no [`GuardChoice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChoiceError {
     /// There is no such mode.
     UnknownMode,

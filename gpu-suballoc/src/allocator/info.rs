@@ -19,6 +19,7 @@ use crate::request::RegionOptions;
 /// A region at one moment, looked up by id.
 #[doc(alias("VmaAllocationInfo", "VmaAllocationInfo2"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RegionInfo {
     /// The owner of its memory.
     pub ownership: Ownership,

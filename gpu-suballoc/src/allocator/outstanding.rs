@@ -30,6 +30,7 @@ pub struct OutstandingRegions {
 
 /// A region of a batch that was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BatchError {
     /// Its index in the batch, where it still is.
     pub index: usize,

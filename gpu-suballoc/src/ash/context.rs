@@ -1,4 +1,5 @@
 use core::ffi::{CStr, c_void};
+use core::fmt;
 
 use alloc_core::{ContextHandle, TryVec};
 use ash::vk::{self, Handle as _};
@@ -39,6 +40,17 @@ pub struct AshContextInfo<'a> {
     pub memory: ContextHandle,
     /// The [data of a `VkPipelineCache`](AshContext::pipeline_cache_data) of an earlier run, or empty.
     pub pipeline_cache_data: &'a [u8],
+}
+
+impl fmt::Debug for AshContextInfo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AshContextInfo")
+            .field("instance", &self.instance)
+            .field("physical_device", &self.physical_device)
+            .field("device", &self.device)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
 }
 
 const OF_INSTANCE: [&CStr; 1] = [c"vkGetDeviceProcAddr"];

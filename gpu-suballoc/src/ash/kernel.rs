@@ -44,6 +44,23 @@ pub struct CompiledKernel {
     device: LoadedDevice,
 }
 
+impl fmt::Debug for KernelInfo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelInfo")
+            .field("pipelines", &self.pipelines)
+            .field("keep_code", &self.keep_code)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for KernelPipeline<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelPipeline")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl CompiledKernel {
     /// What was created before a refused step is destroyed as in `drop`; the order is the reverse of row H29.
     ///
@@ -181,6 +198,14 @@ fn not_null<V: vk::Handle>(raw: u64) -> Option<V> {
 }
 
 forward_device_memory!([] LoadedDevice, self => self.inner.ash, self.live().ok());
+
+impl fmt::Debug for LoadedDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadedDevice")
+            .field("device", &self.inner.ash)
+            .finish_non_exhaustive()
+    }
+}
 
 impl LoadedDevice {
     /// # Safety

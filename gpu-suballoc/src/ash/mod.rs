@@ -166,6 +166,15 @@ pub struct AshDevice {
     callbacks: Option<vk::AllocationCallbacks<'static>>,
 }
 
+impl fmt::Debug for AshDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AshDevice")
+            .field("device", &self.device)
+            .field("physical", &self.physical)
+            .finish_non_exhaustive()
+    }
+}
+
 impl AshDevice {
     /// What it calls of Vulkan 1.0, by `vkGetInstanceProcAddr`. Ash's tables panic for a command that is not there: ask for these before,
     /// where handles and functions may not belong together.

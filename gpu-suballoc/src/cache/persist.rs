@@ -71,6 +71,15 @@ pub struct StoreWriter<'s, S: StoreSink> {
     length: u64,
 }
 
+impl<S: StoreSink> fmt::Debug for StoreWriter<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreWriter")
+            .field("count", &self.count)
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<'s, S: StoreSink> StoreWriter<'s, S> {
     /// Begins a file for this device.
     pub fn new(sink: &'s mut S, identity: &StoreIdentity) -> Result<Self, S::Error> {

@@ -220,6 +220,14 @@ pub struct LossAwareDevice<D: DeviceMemory> {
     state: DeviceState,
 }
 
+impl<D: DeviceMemory> fmt::Debug for LossAwareDevice<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LossAwareDevice")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<D: DeviceMemory> LossAwareDevice<D> {
     pub(super) const fn new(device: D, state: DeviceState) -> Self {
         Self { device, state }

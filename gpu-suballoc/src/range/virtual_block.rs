@@ -72,6 +72,7 @@ impl VirtualAllocationOptions {
 
 /// A live range: [`VirtualBlock::info`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VirtualAllocationInfo {
     /// Its offset.
     pub offset: u64,
@@ -183,6 +184,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// [`VirtualBlockError::ZeroSize`]; [`VirtualBlockError::Alignment`]; [`VirtualBlockError::TooLarge`] for a size or an alignment
     /// above the block's size; [`VirtualBlockError::Full`]; [`VirtualBlockError::Host`].
     #[inline]
+    #[doc(alias("vmaVirtualAllocate"))]
     pub fn allocate(
         &mut self,
         size: u64,
@@ -319,6 +321,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// # Errors
     /// [`VirtualBlockError::OutOfOrder`], [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
     #[inline]
+    #[doc(alias("vmaVirtualFree"))]
     pub fn free(&mut self, allocation: VirtualAllocation) -> Result<(), VirtualBlockError> {
         self.check_order(allocation)?;
         if (self.core)
@@ -378,6 +381,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     }
 
     /// Frees all ranges: every id is stale from now on.
+    #[doc(alias("vmaClearVirtualBlock"))]
     pub fn clear(&mut self) {
         self.core.clear(&self.store, &self.index);
         self.free_idle_memory();
@@ -387,6 +391,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     ///
     /// # Errors
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
+    #[doc(alias("vmaGetVirtualAllocationInfo"))]
     pub fn info(
         &self,
         allocation: VirtualAllocation,
@@ -404,6 +409,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     ///
     /// # Errors
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
+    #[doc(alias("vmaSetVirtualAllocationUserData"))]
     pub fn set_user_data(
         &mut self,
         allocation: VirtualAllocation,
@@ -415,12 +421,14 @@ impl<A: HostAllocator> VirtualBlock<A> {
 
     /// Whether there is no live range.
     #[must_use]
+    #[doc(alias("vmaIsVirtualBlockEmpty"))]
     pub fn is_empty(&self) -> bool {
         self.core.is_empty()
     }
 
     /// The current usage. Constant time, but for a stack or a ring.
     #[must_use]
+    #[doc(alias("vmaGetVirtualBlockStatistics"))]
     pub fn statistics(&self) -> VirtualBlockStatistics {
         VirtualBlockStatistics {
             size: self.core.size(),

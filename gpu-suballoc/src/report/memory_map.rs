@@ -38,6 +38,16 @@ impl<T> MapList<'_, T> {
     }
 }
 
+impl fmt::Debug for MemoryMap<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryMap")
+            .field("blocks", &self.blocks.items.len())
+            .field("ranges", &self.ranges.items.len())
+            .field("crops", &self.crops.items.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl<'a> MemoryMap<'a> {
     pub(super) fn new_in(host: &'a dyn HostAllocator) -> Self {
         let memory = Scoped::new(host, Scope::Object);

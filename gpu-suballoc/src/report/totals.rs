@@ -12,6 +12,7 @@ use crate::view::MemoryTotals;
 
 /// An allocator's totals, and its host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GpuStats {
     /// Everything.
     pub total: MemoryTotals,

@@ -52,6 +52,15 @@ pub struct Function {
     pub line: Option<u32>,
 }
 
+impl fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Symbols")
+            .field("files", &self.files.keys())
+            .field("all_frames", &self.all_frames)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Symbols {
     /// With `all`, shows whole stacks: also frames of the guard and of libraries between it and its caller.
     #[must_use]

@@ -3,6 +3,7 @@
 //! It passes every call on, except for requests of a planted defect, which it recognises by their size or alignment.
 
 use core::ffi::c_void;
+use core::fmt;
 use core::marker::PhantomPinned;
 use core::pin::Pin;
 use core::ptr;
@@ -44,6 +45,14 @@ pub struct FaultyAllocator<'a> {
     /// The block to return again, or whose reallocation was refused.
     remembered: AtomicPtr<c_void>,
     _pinned: PhantomPinned,
+}
+
+impl fmt::Debug for FaultyAllocator<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyAllocator")
+            .field("defect", &self.defect)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> FaultyAllocator<'a> {

@@ -1,6 +1,7 @@
 //! The planted defects in a real driver, during its commands.
 
 use core::ffi::CStr;
+use core::fmt;
 
 use alloc_core::Scope;
 
@@ -79,6 +80,14 @@ pub struct CommandCallbacks {
     pub device: PassedCallbacks,
     /// Those of the instance.
     pub instance: PassedCallbacks,
+}
+
+impl fmt::Debug for PlantedDriver<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlantedDriver")
+            .field("defect", &self.defect)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'d> PlantedDriver<'d> {

@@ -1,11 +1,20 @@
 //! What a hook uses while an operation on it is under way.
 
 use std::cell::Cell;
+use std::fmt;
 
 /// The object that the operation now running is about.
 pub struct Aim<T> {
     object: Cell<Option<T>>,
     visits: Cell<u64>,
+}
+
+impl<T> fmt::Debug for Aim<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Aim")
+            .field("visits", &self.visits)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<T> Aim<T> {

@@ -43,3 +43,27 @@ fn a_package_is_described_and_holds_its_licences_and_no_tests() {
     }
     assert!(names >= 9, "{names} packages");
 }
+
+#[test]
+fn the_documentation_of_a_package_names_its_features_and_is_built_with_them() {
+    let metadata = metadata();
+    let mut named = 0;
+    for package in metadata.packages.iter().filter(|p| p.publish.is_none()) {
+        let name = package.name.as_str();
+        let library = package.manifest_path.with_file_name("src").join("lib.rs");
+        let text = std::fs::read_to_string(library).expect("readable");
+        let said: String = text
+            .lines()
+            .filter(|line| line.starts_with("//!"))
+            .collect();
+        let built = &package.metadata["docs"]["rs"];
+        assert_eq!(built["rustdoc-args"][1], "docsrs", "{name}");
+        let has_default = package.features.contains_key("default");
+        assert!(!has_default || built["all-features"] == true, "{name}");
+        for feature in package.features.keys().filter(|name| *name != "default") {
+            assert!(said.contains(&format!("`{feature}`")), "{name}: {feature}");
+            named += 1;
+        }
+    }
+    assert!(named > 5, "{named} features");
+}

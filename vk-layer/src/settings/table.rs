@@ -15,7 +15,7 @@ pub const ENVIRONMENT_PREFIX: &str = "VK_STEWARD_MEMORY_";
 pub const FILE_PREFIX: &str = "steward_memory.";
 
 /// One setting of the layer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Its name, in small letters.
     pub name: &'static str,

@@ -22,6 +22,7 @@ pub use fault::MockFault;
 pub use profile::{MockConfig, MockProfile, ResourceRules};
 pub use violation::{Breach, MockCall, Violation, Violations};
 
+use core::fmt;
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -72,6 +73,12 @@ pub struct MockDevice<A: HostAllocator + Clone + Send + Sync> {
     linger: AtomicU32,
     more: AtomicU64,
     hook: Mutex<Option<MockHook>>,
+}
+
+impl<A: HostAllocator + Clone + Send + Sync> fmt::Debug for MockDevice<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MockDevice").finish_non_exhaustive()
+    }
 }
 
 /// A driver may hold what it likes while it asks for host memory: law 5 is about the locks of gpu-suballoc.
