@@ -140,3 +140,19 @@ macro_rules! setters {
 }
 
 pub(crate) use setters;
+
+/// `Debug` of what is told of a type, some of whose fields have none.
+macro_rules! debug_fields {
+    ([$($generics:tt)*] $type:ty, $name:literal, |$this:ident| $($field:ident = $value:expr),*) => {
+        impl<$($generics)*> core::fmt::Debug for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                let $this = self;
+                f.debug_struct($name)
+                    $(.field(stringify!($field), &$value))*
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+pub(crate) use debug_fields;

@@ -1,4 +1,3 @@
-use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
@@ -7,6 +6,7 @@ use alloc_core::HostAllocator;
 use super::GpuAllocator;
 use crate::device::{DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse, MapRefusal};
+use crate::flags::debug_fields;
 use crate::id::{RegionId, RegionKey};
 use crate::map_count::Address;
 use crate::memory_type::PropertyFlags;
@@ -43,14 +43,10 @@ impl<D: DeviceMemory, A: HostAllocator> Mapping<'_, D, A> {
     }
 }
 
-impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for Mapping<'_, D, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mapping")
-            .field("start", &self.start.0)
-            .field("size", &self.size)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [D: DeviceMemory, A: HostAllocator] Mapping<'_, D, A>, "Mapping",
+    |this| start = this.start.0, size = this.size
+);
 
 impl<D: DeviceMemory, A: HostAllocator> Drop for Mapping<'_, D, A> {
     fn drop(&mut self) {

@@ -33,7 +33,6 @@ pub use map::Mapping;
 pub use options::{AllocatorOptions, OptionField, OptionsParseError};
 pub use wrap::{DetachedBuffer, WrapInfo};
 
-use core::fmt;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -42,6 +41,7 @@ use alloc_core::{HostAllocator, Rejected};
 use self::counting_allocator::CountingAllocator;
 use crate::device::{DeviceLimits, DeviceMemory, HeapBudget, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
+use crate::flags::debug_fields;
 use crate::id::{PoolId, RangePlacement, RegionId, RegionKey, next_tag};
 use crate::pool::{AllocationRequest, DevicePools, PoolOptions, Pools, Suballocation};
 use crate::region::{Ownership, Region};
@@ -422,12 +422,9 @@ impl<D: DeviceMemory, A: HostAllocator> Drop for GpuAllocator<D, A> {
     }
 }
 
-impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for GpuAllocator<D, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GpuAllocator")
-            .field("tag", &format_args!("{:08x}", self.tag))
-            .field("reuse", &self.reuse.load(Ordering::Relaxed))
-            .field("host_bytes", &self.host_bytes())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [D: DeviceMemory, A: HostAllocator] GpuAllocator<D, A>, "GpuAllocator",
+    |this| tag = format_args!("{:08x}", this.tag),
+        reuse = this.reuse.load(Ordering::Relaxed),
+        host_bytes = this.host_bytes()
+);

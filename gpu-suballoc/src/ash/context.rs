@@ -1,5 +1,4 @@
 use core::ffi::{CStr, c_void};
-use core::fmt;
 
 use alloc_core::{ContextHandle, TryVec};
 use ash::vk::{self, Handle as _};
@@ -14,6 +13,7 @@ use crate::context::{
     VulkanHandles,
 };
 use crate::error::GpuError;
+use crate::flags::debug_fields;
 
 /// Contexts on Vulkan devices, with kernels in their cache.
 pub type AshContexts = DeviceContexts<CompiledKernel, GpuError>;
@@ -42,16 +42,13 @@ pub struct AshContextInfo<'a> {
     pub pipeline_cache_data: &'a [u8],
 }
 
-impl fmt::Debug for AshContextInfo<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AshContextInfo")
-            .field("instance", &self.instance)
-            .field("physical_device", &self.physical_device)
-            .field("device", &self.device)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [] AshContextInfo<'_>, "AshContextInfo",
+    |this| instance = this.instance,
+        physical_device = this.physical_device,
+        device = this.device,
+        options = this.options
+);
 
 const OF_INSTANCE: [&CStr; 1] = [c"vkGetDeviceProcAddr"];
 const OF_KERNELS: [&CStr; 11] = [

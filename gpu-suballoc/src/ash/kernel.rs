@@ -3,11 +3,11 @@ use super::layout::{check, new_handle};
 use crate::context::DeviceState;
 use crate::device::{DeviceError, forward_device_memory};
 use crate::error::GpuError;
+use crate::flags::debug_fields;
 use crate::shared_box::SharedBox;
 use alloc_core::{ContextHandle, TryVec};
 use ash::vk;
 use core::ffi::CStr;
-use core::fmt;
 
 /// The source of a kernel.
 #[derive(Clone, Copy)]
@@ -44,22 +44,12 @@ pub struct CompiledKernel {
     device: LoadedDevice,
 }
 
-impl fmt::Debug for KernelInfo<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KernelInfo")
-            .field("pipelines", &self.pipelines)
-            .field("keep_code", &self.keep_code)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [] KernelInfo<'_>, "KernelInfo",
+    |this| pipelines = this.pipelines, keep_code = this.keep_code
+);
 
-impl fmt::Debug for KernelPipeline<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KernelPipeline")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!([] KernelPipeline<'_>, "KernelPipeline", |this| name = this.name);
 
 impl CompiledKernel {
     /// What was created before a refused step is destroyed as in `drop`; the order is the reverse of row H29.
@@ -163,15 +153,10 @@ impl Drop for CompiledKernel {
     }
 }
 
-impl fmt::Debug for CompiledKernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut all = f.debug_struct("CompiledKernel");
-        all.field("module", &self.module)
-            .field("layout", &self.layout)
-            .field("pipelines", &self.pipelines())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [] CompiledKernel, "CompiledKernel",
+    |this| module = this.module, layout = this.layout, pipelines = this.pipelines()
+);
 
 /// The commands of one context, loaded when it was acquired.
 pub struct LoadedDevice {
@@ -199,13 +184,7 @@ fn not_null<V: vk::Handle>(raw: u64) -> Option<V> {
 
 forward_device_memory!([] LoadedDevice, self => self.inner.ash, self.live().ok());
 
-impl fmt::Debug for LoadedDevice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoadedDevice")
-            .field("device", &self.inner.ash)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!([] LoadedDevice, "LoadedDevice", |this| device = this.inner.ash);
 
 impl LoadedDevice {
     /// # Safety

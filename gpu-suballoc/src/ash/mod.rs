@@ -28,6 +28,7 @@ use crate::device::{
     HeapBudget, ImageHandle, ImageInfo, MappedRange, MemoryHandle, MemoryRequest,
     ResourceRequirements,
 };
+use crate::flags::debug_fields;
 use commands::{CommandTables, DeviceCommands, PhysicalDevice2};
 #[cfg(feature = "cache")]
 pub use context::{
@@ -166,14 +167,7 @@ pub struct AshDevice {
     callbacks: Option<vk::AllocationCallbacks<'static>>,
 }
 
-impl fmt::Debug for AshDevice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AshDevice")
-            .field("device", &self.device)
-            .field("physical", &self.physical)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!([] AshDevice, "AshDevice", |this| device = this.device, physical = this.physical);
 
 impl AshDevice {
     /// What it calls of Vulkan 1.0, by `vkGetInstanceProcAddr`. Ash's tables panic for a command that is not there: ask for these before,

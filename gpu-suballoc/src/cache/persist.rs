@@ -16,6 +16,7 @@ use core::fmt;
 use alloc_core::{ContextHandle, HostError, TryVec};
 
 use super::key::{CacheDevice, ContentHash, ShaderKey};
+use crate::flags::debug_fields;
 
 const MAGIC: [u8; 8] = *b"STEWSHAD";
 const VERSION: u32 = 2;
@@ -71,14 +72,10 @@ pub struct StoreWriter<'s, S: StoreSink> {
     length: u64,
 }
 
-impl<S: StoreSink> fmt::Debug for StoreWriter<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreWriter")
-            .field("count", &self.count)
-            .field("length", &self.length)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [S: StoreSink] StoreWriter<'_, S>, "StoreWriter",
+    |this| count = this.count, length = this.length
+);
 
 impl<'s, S: StoreSink> StoreWriter<'s, S> {
     /// Begins a file for this device.

@@ -4,6 +4,7 @@ use super::error::{ContextError, VulkanHandles};
 use crate::allocator::{AllocatorOptions, GpuAllocator};
 use crate::cache::{CacheDevice, CacheLimits, ShaderCache};
 use crate::device::{DeviceMemory, forward_device_memory};
+use crate::flags::debug_fields;
 use crate::group::MAX_DEVICES;
 use crate::shared_box::SharedBox;
 use crate::sync::Ordering::{Acquire, Release};
@@ -196,13 +197,7 @@ impl<P, E> Clone for DeviceContexts<P, E> {
     }
 }
 
-impl<P, E> fmt::Debug for DeviceContexts<P, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceContexts")
-            .field("cache", self.cache())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!([P, E] DeviceContexts<P, E>, "DeviceContexts", |this| cache = *this.cache());
 
 impl fmt::Debug for DeviceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -220,13 +215,7 @@ pub struct LossAwareDevice<D: DeviceMemory> {
     state: DeviceState,
 }
 
-impl<D: DeviceMemory> fmt::Debug for LossAwareDevice<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LossAwareDevice")
-            .field("state", &self.state)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!([D: DeviceMemory] LossAwareDevice<D>, "LossAwareDevice", |this| state = this.state);
 
 impl<D: DeviceMemory> LossAwareDevice<D> {
     pub(super) const fn new(device: D, state: DeviceState) -> Self {

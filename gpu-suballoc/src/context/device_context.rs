@@ -4,6 +4,7 @@ use super::error::{ContextError, VulkanHandles};
 use crate::allocator::{GpuAllocator, OutstandingRegions, write_in_use};
 use crate::cache::{CacheOwner, RemovalCounts, ShaderKey};
 use crate::device::DeviceMemory;
+use crate::flags::debug_fields;
 use crate::id::RegionId;
 use crate::region::Ownership;
 use crate::waiting;
@@ -179,15 +180,10 @@ impl<D: DeviceMemory, P, E> DeviceContext<D, P, E> {
     }
 }
 
-impl<D: DeviceMemory, P, E> fmt::Debug for DeviceContext<D, P, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut all = f.debug_struct("DeviceContext");
-        all.field("id", &self.id.0)
-            .field("handles", &self.handles)
-            .field("device", &self.device_share.state)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [D: DeviceMemory, P, E] DeviceContext<D, P, E>, "DeviceContext",
+    |this| id = this.id.0, handles = this.handles, device = this.device_share.state
+);
 
 /// What a release freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

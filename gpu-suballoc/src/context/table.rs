@@ -2,12 +2,12 @@ use super::device_context::{DeviceContext, DeviceContextId, ReleaseReport};
 use super::error::{ContextError, VulkanHandles};
 use super::register::ContextRegister;
 use crate::device::DeviceMemory;
+use crate::flags::debug_fields;
 use crate::on_drop::OnDrop;
 use crate::shared_box::SharedBox;
 use alloc_core::ContextHandle;
 use core::cell::Cell;
 use core::ffi::c_void;
-use core::fmt;
 
 /// A table of contexts by [`DeviceContextId`], and the handlers that choose the context of a dispatch.
 ///
@@ -172,8 +172,4 @@ impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
     }
 }
 
-impl<D: DeviceMemory, P, E> fmt::Debug for ContextTable<D, P, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ContextTable").finish_non_exhaustive()
-    }
-}
+debug_fields!([D: DeviceMemory, P, E] ContextTable<D, P, E>, "ContextTable", |_this|);

@@ -11,6 +11,7 @@
 use super::capabilities::DeviceCapabilities;
 use super::device::{GroupDevice, GroupId, Membership, ReservedMemberships};
 use super::edge::Edge;
+use crate::flags::debug_fields;
 use crate::id::RegionId;
 use alloc_core::{HostError, HostSource, Rejected, TryVec};
 use core::{fmt, mem};
@@ -215,14 +216,10 @@ impl<T: GroupDevice, A: HostSource> Drop for DeviceGroup<T, A> {
     }
 }
 
-impl<T: GroupDevice, A: HostSource> fmt::Debug for DeviceGroup<T, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceGroup")
-            .field("id", &self.id)
-            .field("devices", &self.devices.len())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [T: GroupDevice, A: HostSource] DeviceGroup<T, A>, "DeviceGroup",
+    |this| id = this.id, devices = this.devices.len()
+);
 
 /// Why no group was built. Devices are named by their place in the list that was passed, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,3 +1,4 @@
+use crate::flags::debug_fields;
 use crate::id::RegionId;
 use crate::region::RangePlacement;
 use crate::view::{BlockView, RangeUse, RangeView, RegionResource};
@@ -38,15 +39,12 @@ impl<T> MapList<'_, T> {
     }
 }
 
-impl fmt::Debug for MemoryMap<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryMap")
-            .field("blocks", &self.blocks.items.len())
-            .field("ranges", &self.ranges.items.len())
-            .field("crops", &self.crops.items.len())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [] MemoryMap<'_>, "MemoryMap",
+    |this| blocks = this.blocks.items.len(),
+        ranges = this.ranges.items.len(),
+        crops = this.crops.items.len()
+);
 
 impl<'a> MemoryMap<'a> {
     pub(super) fn new_in(host: &'a dyn HostAllocator) -> Self {

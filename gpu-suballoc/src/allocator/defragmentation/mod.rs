@@ -19,14 +19,13 @@ pub use crate::region_metadata::{MoveOutcome, MoveResult};
 pub use pass::DefragmentationPass;
 pub use types::{DefragmentationOptions, DefragmentationTotals, MovePlace, RegionMove};
 
-use core::fmt;
-
 use alloc_core::{HostAllocator, Scope, Scoped, TryVec};
 
 use super::GpuAllocator;
 use super::counting_allocator::CountingAllocator;
 use crate::device::DeviceMemory;
 use crate::error::GpuError;
+use crate::flags::debug_fields;
 use crate::id::{BlockRef, RegionPlace};
 use crate::region::Region;
 
@@ -142,11 +141,7 @@ impl<D: DeviceMemory, A: HostAllocator> Drop for Defragmentation<'_, D, A> {
     }
 }
 
-impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for Defragmentation<'_, D, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Defragmentation")
-            .field("totals", &self.totals)
-            .field("skipped", &self.skipped)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [D: DeviceMemory, A: HostAllocator] Defragmentation<'_, D, A>, "Defragmentation",
+    |this| totals = this.totals, skipped = this.skipped
+);

@@ -4,10 +4,10 @@ use crate::device::{
     ResourceRequirements,
 };
 use crate::error::{GpuError, GpuMisuse};
+use crate::flags::debug_fields;
 use crate::id::RegionPlace;
 use crate::pool::MOVE_TARGET;
 use alloc_core::HostAllocator;
-use core::fmt;
 
 type MoveSink<'s> = &'s mut dyn FnMut(&RegionMove, MoveResult);
 
@@ -292,13 +292,10 @@ impl<D: DeviceMemory, A: HostAllocator> Drop for DefragmentationPass<'_, '_, D, 
     }
 }
 
-impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for DefragmentationPass<'_, '_, D, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DefragmentationPass")
-            .field("moves", &self.moves())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [D: DeviceMemory, A: HostAllocator] DefragmentationPass<'_, '_, D, A>, "DefragmentationPass",
+    |this| moves = this.moves()
+);
 
 fn is_alike(one: &ResourceRequirements, other: &ResourceRequirements) -> bool {
     let needs = |of: &ResourceRequirements| {

@@ -1,9 +1,7 @@
 #![forbid(unsafe_code)]
 
-use core::fmt;
-
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle, ResourceHandle};
-use crate::flags::setters;
+use crate::flags::{debug_fields, setters};
 use crate::id::{PoolId, RegionId};
 use crate::pool::Suballocation;
 use crate::region_metadata::{MoveOutcome, MovingRoot};
@@ -59,16 +57,13 @@ impl Default for DefragmentationOptions<'_> {
     }
 }
 
-impl fmt::Debug for DefragmentationOptions<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DefragmentationOptions")
-            .field("pool", &self.pool)
-            .field("max_bytes_per_pass", &self.max_bytes_per_pass)
-            .field("max_moves_per_pass", &self.max_moves_per_pass)
-            .field("move_bare_regions", &self.move_bare_regions)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    [] DefragmentationOptions<'_>, "DefragmentationOptions",
+    |this| pool = this.pool,
+        max_bytes_per_pass = this.max_bytes_per_pass,
+        max_moves_per_pass = this.max_moves_per_pass,
+        move_bare_regions = this.move_bare_regions
+);
 
 /// A place in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
