@@ -78,6 +78,18 @@ fn a_box_of_size_zero_asks_nobody() {
 }
 
 #[test]
+fn replacing_and_removing_take_no_memory() {
+    let w = Witness::new();
+    let mut map = TryMap::<u32, &str, _>::new_in(w.source());
+    map.try_insert(0, "old").unwrap();
+    w.set_limit(Some(0));
+    assert_eq!(map.try_insert(0, "new").unwrap(), Some("old"));
+    let there = map.try_get_or_insert_with(0, |_| unreachable!("it is there"));
+    assert_eq!(there.unwrap(), &mut "new");
+    assert_eq!((map.remove(&0), map.remove(&0)), (Some("new"), None));
+}
+
+#[test]
 fn a_refused_format_keeps_its_reason_even_when_the_value_swallows_it() {
     struct Swallows;
     impl fmt::Display for Swallows {

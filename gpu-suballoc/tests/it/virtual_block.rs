@@ -58,6 +58,23 @@ fn ca40_a_note_that_is_not_merged_is_not_lost() {
 }
 
 #[test]
+fn a_live_range_has_at_most_56_bytes_of_metadata() {
+    let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 1 << 36, 256).unwrap();
+    let mut rng = Rng::new(1);
+    let mut live = Vec::new();
+    for turn in 0..40_000 {
+        let one = block.allocate(1 + rng.below(1 << 20), 256).unwrap();
+        live.push(one.allocation);
+        if turn >= 10_000 {
+            let gone = live.swap_remove(rng.below(live.len() as u64) as usize);
+            block.free(gone).unwrap();
+        }
+    }
+    let each = block.memory_bytes() as f64 / live.len() as f64;
+    assert!(each <= 56.0, "{each:.1}");
+}
+
+#[test]
 fn ge7_what_is_not_free_or_not_there_is_refused() {
     let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 1 << 16, 256).unwrap();
     let one = |size| VirtualAllocationOptions::new(size, 1);

@@ -16,7 +16,7 @@ use crate::callback_coverage::{self, CoverageError};
 use crate::cli::{Drive, is_all};
 use crate::drivers::{self, Selected};
 use crate::os::run_folder::STATE;
-use crate::os::{ChildKind, HeldSignals, ended_by, is_from_outside, signal_name};
+use crate::os::{ChildKind, HeldSignals, MORE_MEMORY, ended_by, is_from_outside, signal_name};
 use crate::progress::Progress;
 use crate::workload_child::{self, Job, JobResult, OWN_FAILURE, REFUSALS, Stacks, TRACE};
 use vk_report::guard_run::Guarding;
@@ -196,7 +196,7 @@ fn died(driver: &str, status: ExitStatus, guarding: &Guarding, folder: &Path) ->
     if let Some(signal) = ended_by(status).filter(|signal| is_from_outside(*signal)) {
         return DriveError::Failed(format!(
             "{driver}: the workload was ended by {}, which comes from another process, or from the system where memory or a limit is used up: \
-             free memory or raise the limit (ulimit), and run it again",
+             {MORE_MEMORY}, and run it again",
             signal_name(signal)
         ));
     }

@@ -130,13 +130,14 @@ impl Installed {
         put(&self.manifest, manifest.as_bytes())?;
         writeln!(out, "wrote {}", self.library.display())?;
         writeln!(out, "wrote {}", self.manifest.display())?;
-        self.said(enlist(&self.manifest), "wrote", out)
+        self.said(enlist(&self.manifest), "wrote", out)?;
+        Ok(())
     }
 
     fn remove(&self, out: &mut dyn Write) -> Result<(), ProgramError> {
         self.refuse_other_manifest()?;
         let is_installed = self.manifest.exists();
-        self.said(strike(&self.manifest), "removed", out)?;
+        let was_listed = self.said(strike(&self.manifest), "removed", out)?;
         for file in [&self.manifest, &self.library] {
             if is_installed && file.exists() {
                 fs::remove_file(file).map_err(|reason| unwritable(file, reason))?;
@@ -147,7 +148,7 @@ impl Installed {
             // The folder may hold other files.
             let _ = fs::remove_dir(folder);
         }
-        if !is_installed {
+        if !is_installed && !was_listed {
             writeln!(
                 out,
                 "{} is not there: nothing was removed",
@@ -162,10 +163,12 @@ impl Installed {
         entry: io::Result<Option<String>>,
         what: &str,
         out: &mut dyn Write,
-    ) -> Result<(), ProgramError> {
+    ) -> Result<bool, ProgramError> {
         let entry = entry.map_err(|reason| unwritable(&self.manifest, reason))?;
-        entry.map_or(Ok(()), |entry| writeln!(out, "{what} {entry}"))?;
-        Ok(())
+        if let Some(entry) = &entry {
+            writeln!(out, "{what} {entry}")?;
+        }
+        Ok(entry.is_some())
     }
 
     fn refuse_other_manifest(&self) -> Result<(), LayerError> {

@@ -158,7 +158,7 @@ fn bugs_in_words(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     }
     for bugs in bugs.chunk_by(|(one, _), (next, _)| one.kind == next.kind) {
         let kind = bugs.first().map_or("", |(bug, _)| &bug.kind);
-        writeln!(f, "\n## {}: {kind}\n", title(report))?;
+        writeln!(f, "\n## {}: {}\n", title(report), plain(kind))?;
         for (bug, cause) in bugs {
             paragraph(f, "- ", &plain(&format!("Seen: {}", bug.sentence)), WIDTH)?;
             if !cause.is_empty() {
@@ -169,7 +169,7 @@ fn bugs_in_words(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
             let text = format!("Vulkan ({}), {rule}: {}", rule.reference, rule.text);
             paragraph(f, "- ", &plain(&text), WIDTH)?;
         }
-        writeln!(f, "- To see it: `{}`", one_line(&command(report)))?;
+        writeln!(f, "- To see it: `{}`", command(report))?;
     }
     Ok(())
 }
@@ -197,11 +197,24 @@ fn command(report: &Report) -> String {
             } else {
                 ""
             };
-            format!("steward check --driver '{name}'{direct} --rounds {rounds} --seed {seed}")
+            let name = word(name);
+            format!("steward check --driver {name}{direct} --rounds {rounds} --seed {seed}")
         }
-        Source::Trace { file, .. } => format!("steward check --trace '{file}'"),
-        Source::Program { executable, .. } => format!("steward run --findings {executable}"),
+        Source::Trace { file, .. } => format!("steward check --trace {}", word(file)),
+        Source::Program { executable, .. } => {
+            format!("steward run --findings {}", word(executable))
+        }
     }
+}
+
+/// One word of a shell, within a span of code: a backtick would end the span.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+    let text = one_line(text).replace('`', "?");
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// What a driver says must not become Markdown.

@@ -23,6 +23,13 @@ use crate::parent::Parent;
 use crate::settings::{Brackets, complain, settings};
 use crate::{report, state, timeline};
 
+#[cfg(not(all(
+    target_pointer_width = "64",
+    any(unix, windows),
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+compile_error!("the calling convention is not one of those that `forward` relies on");
+
 #[cfg(all(windows, target_arch = "x86_64"))]
 mod one_row;
 #[cfg(any(all(unix, target_arch = "x86_64"), target_arch = "aarch64"))]

@@ -100,6 +100,16 @@ fn the_ith_refused_chunk_costs_nothing_but_that_chunk() {
     }
 }
 
+#[test]
+fn nothing_is_made_where_there_is_no_room_for_it() {
+    let w = Witness::limited(100);
+    let arena = Arena::new_in(w.source());
+    let one = arena.try_alloc_with(|| -> [u8; 200] { unreachable!("there is no room") });
+    assert!(one.is_err());
+    let many = arena.try_alloc_slice_fill_with(200, |_| -> u8 { unreachable!("there is no room") });
+    assert!(many.is_err());
+}
+
 /// By an error and by a panic; of small blocks, of such that need a new chunk, and of such that get a chunk of their own.
 #[test]
 fn m11_an_initialiser_that_fails_gives_its_place_back() {

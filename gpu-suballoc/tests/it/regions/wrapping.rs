@@ -65,6 +65,16 @@ fn h36_a_wrap_that_is_refused_leaves_no_tables_for_other_calls_to_fill() {
         bytes
     };
     assert_eq!(bytes_of_many(true), bytes_of_many(false));
+    nvidia(|s| {
+        let (owned, foreign) = (s.buffer(256), s.foreign(4096, 1));
+        let before = s.gpu.host_bytes();
+        let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
+        assert!(
+            s.gpu.host_bytes() > before,
+            "who wraps nothing pays nothing"
+        );
+        s.free_each([wrapped, owned]);
+    });
 }
 
 #[test]

@@ -3,6 +3,8 @@
 /// What the program lacks on this system, below the help of `run`.
 pub(crate) const NOT_HERE: &str = "";
 
+pub(crate) const MORE_MEMORY: &str = "free memory or raise the limit (ulimit)";
+
 pub(crate) mod ended;
 pub(crate) mod executable;
 pub(crate) mod files;

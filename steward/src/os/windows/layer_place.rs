@@ -31,14 +31,18 @@ pub(crate) fn is_nameable(one: char) -> bool {
 
 /// Lists the manifest for the loader. Returns what was written.
 pub(crate) fn enlist(manifest: &Path) -> io::Result<Option<String>> {
-    registry::enlist(KEY, manifest)?;
+    registry::enlist(KEY, manifest).map_err(|error| of_entry(manifest, &error))?;
     Ok(Some(entry(manifest)))
 }
 
 /// Undoes [`enlist`]. Returns what was removed.
 pub(crate) fn strike(manifest: &Path) -> io::Result<Option<String>> {
-    let was_there = registry::strike(KEY, manifest)?;
+    let was_there = registry::strike(KEY, manifest).map_err(|error| of_entry(manifest, &error))?;
     Ok(was_there.then(|| entry(manifest)))
+}
+
+fn of_entry(manifest: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", entry(manifest)))
 }
 
 fn entry(manifest: &Path) -> String {

@@ -5,6 +5,8 @@ pub(crate) const NOT_HERE: &str = "
 Instead of a signal's number the exit code of an exception is passed on, such as 0xC0000005.
 Callback coverage (--meter): not on Windows. Programs that fork: not on Windows. Set-uid: not on Windows.";
 
+pub(crate) const MORE_MEMORY: &str = "free memory or enlarge the paging file";
+
 pub(crate) mod ended;
 pub(crate) mod executable;
 pub(crate) mod files;

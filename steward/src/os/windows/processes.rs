@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::{env, io};
 
 use vk_report::state_file;
-use windows_sys::Win32::Foundation::{INVALID_HANDLE_VALUE, WAIT_TIMEOUT};
+use windows_sys::Win32::Foundation::{ERROR_BAD_LENGTH, INVALID_HANDLE_VALUE, WAIT_TIMEOUT};
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, MODULEENTRY32W, Module32FirstW, Module32NextW, PROCESSENTRY32W,
     Process32FirstW, Process32NextW, TH32CS_SNAPMODULE, TH32CS_SNAPPROCESS,
@@ -22,14 +22,25 @@ use super::own_folder::states;
 use super::text::from_wide;
 use crate::os::run_folder::RUN;
 
+const MAX_SNAPSHOTS: u32 = 100;
+
 fn snapshot(of: u32, process: u32) -> io::Result<OwnedHandle> {
-    // SAFETY: numbers alone.
-    let snapshot = unsafe { CreateToolhelp32Snapshot(of, process) };
-    if snapshot == INVALID_HANDLE_VALUE {
-        return Err(io::Error::last_os_error());
+    let mut attempts = 0;
+    loop {
+        // SAFETY: numbers alone.
+        let snapshot = unsafe { CreateToolhelp32Snapshot(of, process) };
+        if snapshot != INVALID_HANDLE_VALUE {
+            // SAFETY: a new handle, which nobody else closes.
+            return Ok(unsafe { OwnedHandle::from_raw_handle(snapshot) });
+        }
+        let error = io::Error::last_os_error();
+        attempts += 1;
+        // So it answers while the process loads libraries.
+        let is_loading = error.raw_os_error() == Some(ERROR_BAD_LENGTH.cast_signed());
+        if !is_loading || attempts == MAX_SNAPSHOTS {
+            return Err(error);
+        }
     }
-    // SAFETY: a new handle, which nobody else closes.
-    Ok(unsafe { OwnedHandle::from_raw_handle(snapshot) })
 }
 
 /// Numbers, and names of executables.
@@ -45,7 +56,10 @@ fn named_processes() -> Vec<(u32, String)> {
     let mut is_there = unsafe { Process32FirstW(snapshot.as_raw_handle(), &raw mut entry) };
     while is_there != 0 {
         let name = from_wide(&entry.szExeFile);
-        found.push((entry.th32ProcessID, name.to_string_lossy().into_owned()));
+        // The idle one has number 0, which elsewhere stands for this process.
+        if entry.th32ProcessID != 0 {
+            found.push((entry.th32ProcessID, name.to_string_lossy().into_owned()));
+        }
         // SAFETY: an open snapshot of processes, and an entry that knows its size.
         is_there = unsafe { Process32NextW(snapshot.as_raw_handle(), &raw mut entry) };
     }
@@ -123,7 +137,8 @@ pub(crate) fn is_running(process: u32) -> bool {
     // SAFETY: numbers alone.
     let opened = unsafe { OpenProcess(PROCESS_SYNCHRONIZE, 0, process) };
     if opened.is_null() {
-        return false;
+        // Another user's, which is there.
+        return io::Error::last_os_error().kind() == io::ErrorKind::PermissionDenied;
     }
     // SAFETY: a new handle, which nobody else closes.
     let opened = unsafe { OwnedHandle::from_raw_handle(opened) };

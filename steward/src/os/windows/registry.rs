@@ -18,9 +18,11 @@ use super::text::{from_wide, to_wide};
 const NAME_UNITS: usize = 1 << 14;
 /// Bytes of a value that is read.
 const VALUE_BYTES: usize = 1 << 13;
-/// Display adapters: what is installed with the driver of one names its manifest there.
-const ADAPTERS: &str =
-    r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}";
+/// Display adapters, and software components of one: the driver's installer names its manifest there.
+const ADAPTERS: [&str; 2] = [
+    r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}",
+    r"SYSTEM\CurrentControlSet\Control\Class\{5c4c3332-344d-483c-8739-259e934c9cc8}",
+];
 const OF_ADAPTER: &str = "VulkanDriverName";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,13 +147,12 @@ pub(super) fn listed(hive: Hive, key: &str) -> Vec<PathBuf> {
 
 /// Manifests that came with the drivers of display adapters.
 pub(super) fn of_adapters() -> Vec<PathBuf> {
-    let Ok(adapters) = RegistryKey::in_hive(Hive::Machine, ADAPTERS) else {
-        return Vec::new();
-    };
-    let keys = adapters.subkeys();
-    let keys = keys
-        .iter()
-        .filter_map(|name| RegistryKey::open(adapters.0, name, KEY_READ).ok());
+    let classes = ADAPTERS.into_iter();
+    let classes = classes.filter_map(|class| RegistryKey::in_hive(Hive::Machine, class).ok());
+    let keys = classes.flat_map(|class| {
+        let names = class.subkeys().into_iter();
+        names.filter_map(move |name| RegistryKey::open(class.0, &name, KEY_READ).ok())
+    });
     let values = keys.flat_map(|key| key.values());
     let values = values
         .filter(|(name, kind, _)| name == OF_ADAPTER && [REG_SZ, REG_MULTI_SZ].contains(kind));

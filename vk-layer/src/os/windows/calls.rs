@@ -62,7 +62,7 @@ impl FilePlace {
 pub(super) struct IntegrityLabel {
     pub(super) identifier: *mut c_void,
     attributes: u32,
-    room: [u32; 17],
+    room: [u32; 18],
 }
 
 impl IntegrityLabel {
@@ -70,7 +70,7 @@ impl IntegrityLabel {
         Self {
             identifier: std::ptr::null_mut(),
             attributes: 0,
-            room: [0; 17],
+            room: [0; 18],
         }
     }
 }

@@ -88,13 +88,14 @@ impl Key {
     }
 }
 
+/// Also where it cannot be known.
 fn is_elevated() -> bool {
     // SAFETY: asks for a constant that stands for this process.
     let process = unsafe { GetCurrentProcess() };
     let mut token = ptr::null_mut();
     // SAFETY: room for the token.
     if unsafe { OpenProcessToken(process, QUERY_TOKEN, &raw mut token) } == 0 {
-        return false;
+        return true;
     }
     let mut label = IntegrityLabel::new();
     let mut length = 0;
@@ -112,7 +113,7 @@ fn is_elevated() -> bool {
     // SAFETY: opened above, and closed once.
     unsafe { CloseHandle(token) };
     if known == 0 {
-        return false;
+        return true;
     }
     // SAFETY: the identifier that the system wrote into the label's room.
     let count = unsafe { *GetSidSubAuthorityCount(label.identifier) };
