@@ -209,11 +209,7 @@ fn command(report: &Report) -> String {
 
 /// One word of a shell, within a span of code: a backtick would end the span.
 fn word(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./".contains(c);
     let text = one_line(text).replace('`', "?");
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text;
-    }
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
