@@ -41,6 +41,7 @@ mod own {
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
     thread_local! {
+        // Const and without Drop: valid while other thread-locals are destroyed.
         static NUMBER: Cell<u64> = const { Cell::new(0) };
     }
 

@@ -132,6 +132,7 @@ impl RowGuard<'_> {
         }
     }
 
+    /// Below 0 while the allocations are in another thread's entry.
     pub(crate) fn live_bytes(&self) -> i64 {
         let alloc = self.row.alloc_bytes.get();
         alloc.wrapping_sub(self.row.free_bytes.get()).cast_signed()

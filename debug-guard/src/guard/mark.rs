@@ -74,6 +74,7 @@ impl GuardState {
 }
 
 thread_local! {
+    // Const and without Drop: valid while other thread-locals are destroyed.
     static QUERYING: Cell<bool> = const { Cell::new(false) };
 }
 

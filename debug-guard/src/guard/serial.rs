@@ -19,6 +19,7 @@ struct ThreadSerials {
 }
 
 thread_local! {
+    // Const and without Drop: valid while other thread-locals are destroyed.
     static OWN: ThreadSerials = const { ThreadSerials { next: Cell::new(0), end: Cell::new(0), epoch: Cell::new(0) } };
 }
 

@@ -152,6 +152,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 unsafe { margin.wrapping_add(number).read_volatile() }
             }))
         };
+        // The invalidation may discard writes of the host; those of the device are seen after it.
         let (mut found, mut read) = (find_damage(), Ok(()));
         let is_coherent = placed.properties.contains(PropertyFlags::HOST_COHERENT);
         let place = |of: &Suballocation| (of.memory, of.offset, of.size);

@@ -226,4 +226,17 @@ mod tests {
             "refused up front"
         );
     }
+
+    #[test]
+    fn odd_limits_leave_whole_granules() {
+        let options = MemoryOptions {
+            max_block: Some(1_000_001),
+            first_block: Some(99_999),
+            ..MemoryOptions::default()
+        };
+        let growth = growth_of(700_000, 600_000, &options);
+        assert_eq!(growth.max, 700_000 - 700_000 % 256);
+        assert_eq!(growth.next % 256, 0);
+        assert_eq!(growth_of(0, u64::MAX, &MemoryOptions::default()).max, 256);
+    }
 }

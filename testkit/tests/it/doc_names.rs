@@ -15,6 +15,22 @@ fn every_name_in_a_document_exists() {
     assert!(stale.is_empty(), "{stale:#?}");
 }
 
+/// What a newcomer reads first stays short enough to be read.
+#[test]
+fn the_first_documents_stay_short() {
+    let files = files();
+    for (path, most) in [("README.md", 180), ("ARCHITECTURE.md", 220)] {
+        let (_, text) = files
+            .iter()
+            .find(|(name, _)| name == path)
+            .expect("it is there");
+        let lines = text.lines().count();
+        assert!((most / 2..=most).contains(&lines), "{path}: {lines} lines");
+        let wide = text.lines().find(|line| line.chars().count() > 120);
+        assert_eq!(wide, None, "{path} is read in narrow windows");
+    }
+}
+
 fn documents(files: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     let is_document = |path: &str| {
         ["ARCHITECTURE.md", "CONTRIBUTING.md"].contains(&path)

@@ -69,7 +69,8 @@ impl Command {
 
     /// Runs `body` as this command. Brackets nest (a layer calls the driver); nothing is allocated.
     ///
-    /// Without the feature `std` the body runs unbracketed.
+    /// A closure instead of a guard: a forgotten guard would leave a dangling frame on the thread. Without the feature `std` the body
+    /// runs unbracketed.
     pub fn run<R>(self, body: impl FnOnce(&CommandFrame) -> R) -> R {
         with_state(|thread| self.run_on(thread, ptr::null(), body))
     }

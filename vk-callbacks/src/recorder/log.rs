@@ -132,6 +132,7 @@ impl<'h> Log<'h> {
         if is_reserved {
             self.records.lock().add(&mut chunk, &mut longer);
         }
+        // Each alone: a second panic while one unwinds ends the process.
         let _ = fenced(|| drop(chunk));
         let _ = fenced(|| drop(longer));
         is_reserved

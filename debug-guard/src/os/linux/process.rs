@@ -31,6 +31,7 @@ pub(super) fn query_thread_id() -> u32 {
 }
 
 thread_local! {
+    // Const and without Drop: valid while other thread-locals are destroyed.
     static ID: Cell<u32> = const { Cell::new(0) };
 }
 
