@@ -72,7 +72,9 @@ pub(crate) fn at_exit() {
     });
 }
 
-/// Runs after every handler of an exit: a program's earlier handlers and static destructors may have ended objects meanwhile.
+/// Runs after every handler of an exit: a program's earlier handlers and static destructors may have ended objects meanwhile. On Windows a
+/// library's own handlers come last of all.
+#[cfg(unix)]
 pub(crate) extern "C" fn write_at_the_end() {
     if HAS_ENDED.load(Ordering::Relaxed) {
         caught(write);

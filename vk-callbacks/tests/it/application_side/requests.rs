@@ -2,14 +2,36 @@
 
 use std::alloc::Layout;
 use std::pin::pin;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Notice, Scope};
 use testkit::RecordingAllocator;
 use vk_callbacks::bridge::BareBridge;
 
-use super::support::{Callee, Keeps, quietly};
+use super::support::{Callee, Keeps, bridged, quietly};
 use crate::common::{Driver, raw};
+
+#[test]
+fn v7_v13_what_nobody_can_give_is_counted_and_asks_nobody() {
+    /// The bridge's own limit, or the largest layout of a smaller machine.
+    const LIMIT: usize = 1 << if usize::BITS == 64 { 47 } else { 31 };
+    bridged(|driver, witness, notes| {
+        for align in [1, 8192] {
+            assert!(driver.alloc(LIMIT, align, Scope::Object).is_null());
+        }
+        let null = ptr::null_mut();
+        assert!(driver.realloc(null, 64, 3, Scope::Device).is_null());
+        assert!(driver.realloc_raw(null, 64, 8, 5).is_null());
+        let counted = notes();
+        let counted = [
+            counted.too_large,
+            counted.bad_alignments,
+            counted.bad_scopes,
+        ];
+        assert_eq!(counted, [2, 1, 1]);
+        assert_eq!((witness.total().allocations, witness.refused()), (0, 0));
+    });
+}
 
 /// A block that the backing freed before it panicked may be another's by then: no byte of it may be written.
 #[test]

@@ -8,7 +8,6 @@ use super::calls::{
 };
 use super::modules::{file_name, path_of_module};
 use crate::record::{Own, own};
-use crate::report::write_at_the_end;
 
 /// A longer path is not known.
 pub(crate) const MAX_PATH: usize = 4096;
@@ -64,13 +63,10 @@ pub(crate) fn write_to_error_output(text: &[u8]) {
     }
 }
 
-/// Returns whether the call will be made when the process exits. A library of Windows has a list of its own, which is run with its end, the
-/// last entry first.
+/// Returns whether the call will be made when the process exits.
 pub(crate) fn at_exit(call: extern "C" fn()) -> bool {
-    [write_at_the_end, call].into_iter().all(|call| {
-        // SAFETY: the library is never unloaded.
-        unsafe { calls::atexit(call) == 0 }
-    })
+    // SAFETY: the library is never unloaded.
+    unsafe { calls::atexit(call) == 0 }
 }
 
 /// What this process has of the system's memory and page files, for itself alone.
