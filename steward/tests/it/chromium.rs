@@ -101,8 +101,8 @@ impl Browser {
         fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
     }
 
-    /// The boxes of a page `width` wide that stand out of it, and what the page measures.
-    fn outside(&self, page: &Path, width: u32) -> String {
+    /// Nothing of a page stands out of it at any of the widths.
+    fn nothing_is_cut_off(&self, page: &Path, widths: &[u32]) {
         let probe = "const wide = document.documentElement.clientWidth, out = [];\
             for (const e of document.querySelectorAll('main *')) {\
               if (e.closest('figure, caption, thead, svg')) continue;\
@@ -110,11 +110,20 @@ impl Browser {
               if (box.width > 0 && (box.right > wide + 1 || box.left < -1)) out.push(e.tagName + ' ' + e.className);\
             }\
             parent.postMessage(wide + ' ' + document.documentElement.scrollWidth + ' boxes outside: ' + out.join(', '), '*');";
-        self.said(page, width, probe)
+        let expected: Vec<_> = widths
+            .iter()
+            .map(|width| format!("{width} {width} boxes outside:"))
+            .collect();
+        assert_eq!(
+            self.said(page, widths, probe),
+            expected,
+            "{}",
+            page.display()
+        );
     }
 
-    /// What a script in a page `width` wide posts to its parent. Narrower than a window can be: in a frame.
-    fn said(&self, page: &Path, width: u32, script: &str) -> String {
+    /// What a script in a page posts to its parent, for each width. Narrower than a window can be: in frames.
+    fn said(&self, page: &Path, widths: &[u32], script: &str) -> Vec<String> {
         let probe = format!("<script>{script}</script></body>");
         let text = fs::read_to_string(page).expect("a page");
         fs::write(
@@ -122,48 +131,55 @@ impl Browser {
             text.replace(POLICY, "").replace("</body>", &probe),
         )
         .expect("a file");
-        let frame = format!(
-            "<!doctype html><body><script>onmessage = e => {{ document.body.textContent = 'said: ' + e.data }}</script>\
-             <iframe src=\"probe.html\" width=\"{width}\" height=\"800\"></iframe>"
+        let frames: String = widths
+            .iter()
+            .map(|width| {
+                format!("<iframe src=\"probe.html\" width=\"{width}\" height=\"800\"></iframe>")
+            })
+            .collect();
+        let both = format!(
+            "<!doctype html><body><script>const said = []; onmessage = e => {{\
+               said[Array.from(frames).indexOf(e.source)] = e.data;\
+               if (Object.keys(said).length == {}) document.body.textContent = 'said: ' + said.join('; then ')\
+             }}</script>{frames}",
+            widths.len()
         );
-        text_of(&self.dom_of(&frame))
+        let said = text_of(&self.dom_of(&both));
+        let said = said
+            .trim()
+            .strip_prefix("said: ")
+            .unwrap_or_else(|| panic!("no frame has answered: {said}"));
+        said.split("; then ")
+            .map(|one| one.trim().to_owned())
+            .collect()
     }
 
-    /// All that holds for every page.
-    fn check(&self, page: &Path) -> String {
-        let dom = self.dom(page);
-        // The page forbids scripts, its own as well: what is read and painted here is without them.
+    /// The page forbids scripts, its own as well: what is read and painted here is without them.
+    fn runs_no_script(&self, page: &Path) {
         let text = fs::read_to_string(page).expect("a page");
         let script = "<script>document.body.textContent = 'a script ran'</script></body>";
         let [with_script, allowed] = [
             text.replace("</body>", script),
             text.replace("</body>", script).replace(POLICY, ""),
         ];
-        assert!(text.contains(POLICY));
         let still = self.dom_of(&with_script);
         assert!(
             text_of(&self.dom_of(&allowed)).ends_with("a script ran"),
             "a script would have shown"
         );
-        for (id, heading) in PARTS {
-            let text = text_of(part(&dom, id));
-            assert!(
-                text.starts_with(heading) && text.len() > heading.len() + 15,
-                "{id}: {text}"
-            );
-            assert_eq!(text, text_of(part(&still, id)), "a script ran");
+        let dom = self.dom(page);
+        for (id, _) in PARTS {
+            let [text, still] = [&dom, &still].map(|dom| text_of(part(dom, id)));
+            assert_eq!(text, still, "a script ran");
         }
-        for width in [360, 390, 1400] {
-            let said = self.outside(page, width);
-            let expected = format!("said: {width} {width} boxes outside:");
-            assert_eq!(said.trim(), expected, "nothing is cut off");
-        }
-        let pictures = [
-            self.picture(page, "wide", 1400, LIGHT),
-            self.picture(page, "narrow", 500, LIGHT),
-            self.picture(page, "dark", 1400, DARK),
-            self.picture(page, "narrow-dark", 500, DARK),
-        ];
+    }
+
+    /// Each picture shows something, and none what another shows.
+    fn pictures(&self, page: &Path, kinds: &[(&str, u32, &str)]) {
+        let pictures: Vec<_> = kinds
+            .iter()
+            .map(|(kind, width, settings)| self.picture(page, kind, *width, settings))
+            .collect();
         for (index, picture) in pictures.iter().enumerate() {
             assert!(
                 picture.starts_with(b"\x89PNG") && picture.len() > BLANK,
@@ -175,6 +191,22 @@ impl Browser {
                 "picture {index} looks like another"
             );
         }
+    }
+
+    /// All that holds for every page.
+    fn check(&self, page: &Path) -> String {
+        let text = fs::read_to_string(page).expect("a page");
+        assert!(text.contains(POLICY));
+        let dom = self.dom(page);
+        for (id, heading) in PARTS {
+            let text = text_of(part(&dom, id));
+            assert!(
+                text.starts_with(heading) && text.len() > heading.len() + 15,
+                "{id}: {text}"
+            );
+        }
+        self.nothing_is_cut_off(page, &[360, 390, 1400]);
+        self.pictures(page, &[("wide", 1400, LIGHT), ("narrow-dark", 500, DARK)]);
         dom
     }
 }
@@ -211,11 +243,7 @@ fn comparisons_and_several_drivers_fit_a_phone() {
         assert!(text.contains(label), "{name}");
         let page = browser.file(name);
         fs::write(&page, text).expect("a file");
-        for width in [360, 1400] {
-            let said = browser.outside(&page, width);
-            let expected = format!("said: {width} {width} boxes outside:");
-            assert_eq!(said.trim(), expected, "{name}: nothing is cut off");
-        }
+        browser.nothing_is_cut_off(&page, &[360, 1400]);
     }
 }
 
@@ -303,6 +331,16 @@ fn findings_coverage_and_leftovers_are_drawn_and_names_stay_text() {
     report.findings[0].sentence = name.into();
     let page = write(&browser, "full.html", report);
     let dom = browser.check(&page);
+    browser.runs_no_script(&page);
+    browser.pictures(
+        &page,
+        &[
+            ("wide", 1400, LIGHT),
+            ("narrow", 500, LIGHT),
+            ("dark", 1400, DARK),
+            ("narrow-dark", 500, DARK),
+        ],
+    );
     assert!(
         !dom.contains("<script") && !dom.contains("<img") && !dom.contains("<title>taken"),
         "{dom}"
@@ -450,11 +488,7 @@ fn what_lies_below_a_context_unfolds_to_its_call_stacks() {
     let unfolded = browser.file("unfolded.html");
     let text = fs::read_to_string(&page).expect("a page");
     fs::write(&unfolded, text.replace("<details>", "<details open>")).expect("a file");
-    for width in [360, 1400] {
-        let said = browser.outside(&unfolded, width);
-        let expected = format!("said: {width} {width} boxes outside:");
-        assert_eq!(said.trim(), expected, "nothing is cut off");
-    }
+    browser.nothing_is_cut_off(&unfolded, &[360, 1400]);
     let scopes = ["instance", "device", "cache", "object", "command"];
     for scope in scopes {
         assert!(
@@ -515,15 +549,13 @@ fn a_programs_device_memory_and_courses_are_drawn_with_the_reports_numbers() {
             .filter(text => text.getBoundingClientRect().height < 10).map(text => text.textContent);\
         parent.postMessage(tile.innerText.replace(/\\s+/g, ' ') + '; in sight: ' + (box.width > 100 && box.right <= innerWidth)\
             + '; small letters: ' + small, '*');";
-    for width in [390, 1400] {
-        assert_eq!(
-            browser.said(&page, width, script).trim(),
-            format!(
-                "said: Device memory 5.00 MiB heap 0: at most 5.00 MiB of {size}; in sight: true; small letters:"
-            ),
-            "{width}"
-        );
-    }
+    let expected = format!(
+        "Device memory 5.00 MiB heap 0: at most 5.00 MiB of {size}; in sight: true; small letters:"
+    );
+    assert_eq!(
+        browser.said(&page, &[390, 1400], script),
+        [&*expected, &*expected]
+    );
 
     let timeline = part(&dom, "timeline");
     let (large, small) = timeline.split_once("class=\"small\"").expect("drawings");
