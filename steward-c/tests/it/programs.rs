@@ -164,6 +164,11 @@ fn ca39_the_adapters_for_iree_and_halide_do_what_they_say() {
         let options = [standard, declared.as_str()];
         let program = installed.compile("tests/c/halide_device.cpp", &options, "steward");
         succeed(&run(&program), "an adapter for an own device");
+        for version in ["-DHALIDE_21", "-DHALIDE_22"] {
+            let options = [standard, declared.as_str(), version];
+            let program = installed.compile("tests/c/halide_blocks.cpp", &options, "steward");
+            succeed(&run(&program), "Halide's blocks and regions");
+        }
     }
 }
 
