@@ -275,59 +275,6 @@ fn with_seed(text: &str) -> Result<(u64, u64), FaultError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(number: u64) -> CountedRequest {
-        let number_in_context = number.is_multiple_of(2).then_some(number / 2);
-        CountedRequest {
-            number,
-            number_in_scope: number / 2,
-            number_in_context,
-            scope: Scope::Cache,
-            size: 10 * number,
-        }
-    }
-
-    fn struck(fault: Fault) -> std::vec::Vec<u64> {
-        (0..6).filter(|n| fault.strikes(request(*n))).collect()
-    }
-
-    #[test]
-    fn each_plan_strikes_what_it_says() {
-        assert_eq!(struck(Fault::Never), [0_u64; 0]);
-        assert_eq!(struck(Fault::Nth(2)), [2]);
-        assert_eq!(struck(Fault::From(4)), [4, 5]);
-        assert_eq!(struck(Fault::Scope(Scope::Cache, 2)), [4, 5]);
-        assert_eq!(struck(Fault::Scope(Scope::Object, 0)), [0_u64; 0]);
-        let name = ContextName::new("any").expect("a name");
-        assert_eq!(struck(Fault::Context(name, 1)), [2, 4]);
-        assert_eq!(struck(Fault::SizeAbove(30)), [4, 5]);
-        assert_eq!(
-            struck(Fault::LiveBytes(0)),
-            [0_u64; 0],
-            "bytes are not judged by number"
-        );
-    }
-
-    #[test]
-    fn chance_is_even_and_repeatable() {
-        let count = |requests, seed| {
-            (0..100_000)
-                .filter(|n| Fault::OneIn { requests, seed }.strikes(request(*n)))
-                .count()
-        };
-        assert_eq!(count(0, 1), 0);
-        assert_eq!(count(1, 1), 100_000);
-        assert!(count(u32::MAX, 1) <= 1);
-        assert!((9_500..10_500).contains(&count(10, 1)));
-        assert_eq!(count(10, 7), count(10, 7));
-        let struck = |seed| struck(Fault::OneIn { requests: 2, seed });
-        assert_ne!(struck(1), struck(3));
-    }
-}
-
-#[cfg(test)]
 mod name_tests {
     use super::*;
 

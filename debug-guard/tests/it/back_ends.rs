@@ -8,17 +8,6 @@ use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 use debug_guard::{BackEnd, BackEnds, Guard, GuardOptions, Mode, OsRefusal};
 use testkit::{Child, skip};
 
-/// Runs `body` in a process of its own.
-fn alone(test: &str, body: impl FnOnce()) {
-    if Child::is_child(test) {
-        return body();
-    }
-    let ended = Child::this_test(test).run();
-    ended.assert_code(0);
-    assert!(ended.stdout.contains("1 passed"), "{ended}");
-    print!("{}", ended.stdout);
-}
-
 /// A system call that a filter denies: its number, and the value of one of its arguments if not all calls are meant.
 #[derive(Clone, Copy)]
 struct Denied {
@@ -149,7 +138,7 @@ fn what_the_kernel_offers_is_said() {
 
 #[test]
 fn without_move_pages_are_copied() {
-    alone("without_move_pages_are_copied", || {
+    Child::alone("without_move_pages_are_copied", || {
         deny(&[MOVE]);
         let found = BackEnds::probe();
         assert!(found.refusal(BackEnd::UserfaultfdMove).is_some());
@@ -166,7 +155,7 @@ fn without_move_pages_are_copied() {
 
 #[test]
 fn a_denied_userfaultfd_leaves_markers() {
-    alone("a_denied_userfaultfd_leaves_markers", || {
+    Child::alone("a_denied_userfaultfd_leaves_markers", || {
         deny(&[USERFAULTFD]);
         let found = BackEnds::probe();
         for back_end in [BackEnd::UserfaultfdMove, BackEnd::UserfaultfdCopy] {
@@ -197,7 +186,7 @@ fn a_denied_userfaultfd_leaves_markers() {
 
 #[test]
 fn without_either_there_is_mprotect() {
-    alone("without_either_there_is_mprotect", || {
+    Child::alone("without_either_there_is_mprotect", || {
         deny(&[USERFAULTFD, MARKERS]);
         let found = BackEnds::probe();
         assert_eq!(found.best(), BackEnd::Mprotect);

@@ -257,30 +257,6 @@ fn t46_one_in_k_fails_and_the_seed_says_which() {
     assert_eq!(refusals("one-in=1").len(), 20_000);
 }
 
-#[test]
-fn t46_after_each_failure_nothing_is_left() {
-    let build = |host: &Host| -> Result<(), HostError> {
-        // SAFETY: the root is closed, or gone with the error, before `host` goes.
-        let root = unsafe { Context::root(host, ContextOptions::new("root")) }?;
-        let filled = (|| -> Result<(), HostError> {
-            let child = root.child("child")?;
-            let mut list = TryVec::<u64, &Context>::new_in(&child);
-            (0..100).try_for_each(|n| list.try_push(n).map_err(|refused| refused.error))
-        })();
-        root.close_root().expect("nothing is left");
-        filled
-    };
-    let host = host(Fault::Never);
-    build(&host).expect("nothing is refused");
-    let requests = host.requests();
-    assert!(requests > 5, "{requests}");
-    for n in 0..requests {
-        host.arm(Fault::Nth(n));
-        build(&host).expect_err("the refusal was passed on");
-        assert_eq!((host.refused(), host.live_bytes()), (1, 0), "request {n}");
-    }
-}
-
 /// An allocator behind whose next request arms the plan in front of it anew, and is refused.
 #[derive(Debug)]
 struct Rearming(AtomicBool);

@@ -17,15 +17,6 @@ static GUARD: OnceLock<Guarded> = OnceLock::new();
 const STACK: usize = 1 << 20;
 const SMALL: usize = 128 << 10;
 
-/// Signals are the whole process's: each test has one of its own.
-fn alone(test: &str, body: impl FnOnce()) {
-    if Child::is_child(test) {
-        return body();
-    }
-    let finished = Child::this_test(test).run();
-    assert!(finished.code == Some(0), "{test}: {finished}");
-}
-
 fn guard(options: GuardOptions) -> &'static Guarded {
     let made = Guard::new(
         FromGlobalAlloc::SYSTEM,
@@ -114,7 +105,7 @@ fn a_buffer_goes() {
 
 #[test]
 fn a_fiber_runs_on_when_what_was_above_its_stack_is_gone() {
-    alone(
+    Child::alone(
         "a_fiber_runs_on_when_what_was_above_its_stack_is_gone",
         || {
             guard(GuardOptions::new(Mode::Cookie));
@@ -129,7 +120,7 @@ fn a_fiber_runs_on_when_what_was_above_its_stack_is_gone() {
 #[test]
 fn fenced_memory_above_a_fiber_is_not_reported_when_a_walk_meets_it() {
     const TEST: &str = "fenced_memory_above_a_fiber_is_not_reported_when_a_walk_meets_it";
-    alone(TEST, || {
+    Child::alone(TEST, || {
         if !BackEnds::probe().offers(BackEnd::GuardMarkers) {
             return testkit::skip("guard-markers", TEST, "the kernel has no guard markers");
         }

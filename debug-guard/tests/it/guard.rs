@@ -146,139 +146,6 @@ fn what_was_done_is_counted_and_all_goes_back() {
 }
 
 #[test]
-fn frees_that_are_wrong_are_told_and_free_nothing() {
-    for mode in MODES {
-        let seen = reports(
-            mode,
-            |options| options,
-            |guard| {
-                let block = take(guard, 64);
-                give(guard, block, 64);
-                give(guard, block, 64);
-            },
-        );
-        assert_eq!(kinds(&seen), [ReportKind::DoubleFree], "{mode}");
-        let seen = reports(
-            mode,
-            |options| options,
-            |guard| {
-                let block = take(guard, 64);
-                // SAFETY: within the block.
-                give(guard, unsafe { block.add(16) }, 48);
-                assert_eq!(guard.stats().live_blocks, 1);
-                give(guard, block, 64);
-                assert_eq!(guard.stats().live_blocks, 0);
-            },
-        );
-        assert_eq!(kinds(&seen), [ReportKind::InteriorFree], "{mode}");
-        let seen = reports(
-            mode,
-            |options| options,
-            |guard| {
-                let mut own = 0_u64;
-                give(guard, NonNull::from(&mut own).cast(), 8);
-                assert_eq!(guard.usable_size(NonNull::from(&mut own).cast()), None);
-            },
-        );
-        assert_eq!(kinds(&seen), [ReportKind::ForeignFree; 2], "{mode}");
-        let seen = reports(
-            mode,
-            |options| options,
-            |guard| {
-                give(guard, take(guard, 64), 72);
-                assert_eq!(
-                    guard.stats().live_blocks,
-                    0,
-                    "which block it is, is certain"
-                );
-            },
-        );
-        assert_eq!(kinds(&seen), [ReportKind::SizeMismatch], "{mode}");
-    }
-}
-
-#[test]
-fn a_block_of_another_guard_is_named() {
-    for (mode, other) in MODES
-        .into_iter()
-        .flat_map(|mode| MODES.map(|other| (mode, other)))
-    {
-        let owner = guard(GuardOptions::new(other).name("the owner"));
-        let block = take(&owner, 40);
-        let seen = reports(
-            mode,
-            |options| options.name("the other"),
-            |guard| give(guard, block, 40),
-        );
-        assert_eq!(kinds(&seen), [ReportKind::WrongGuard], "{mode} {other}");
-        assert!(
-            seen[0].1.contains("the owner") && seen[0].1.contains("the other"),
-            "{}",
-            seen[0].1
-        );
-        give(&owner, block, 40);
-        owner.close().expect("nothing is live");
-    }
-}
-
-#[test]
-fn a_reallocation_moves_copies_and_marks_what_is_new() {
-    for mode in MODES {
-        let guard = guard(GuardOptions::new(mode));
-        let block = take(&guard, 16);
-        // SAFETY: 16 bytes of ours.
-        unsafe { block.write_bytes(7, 16) };
-        // SAFETY: a live block of this guard.
-        let grown =
-            unsafe { guard.resize(block, bytes(16), bytes(64), Scope::Object) }.expect("memory");
-        assert_ne!(grown, block, "{mode}");
-        // SAFETY: 64 bytes of ours.
-        let seen = unsafe { NonNull::slice_from_raw_parts(grown, 64).as_ref() };
-        assert!(
-            seen[..16].iter().all(|byte| *byte == 7) && seen[16..].iter().all(|byte| *byte == 0xFD),
-            "{mode}"
-        );
-        // SAFETY: a live block of this guard.
-        let shrunk =
-            unsafe { guard.resize(grown, bytes(64), bytes(8), Scope::Object) }.expect("memory");
-        assert_eq!(
-            // SAFETY: 8 bytes of ours.
-            unsafe { NonNull::slice_from_raw_parts(shrunk, 8).as_ref() },
-            [7; 8],
-            "{mode}"
-        );
-        assert_eq!(guard.usable_size(shrunk), Some(8));
-        give(&guard, shrunk, 8);
-        guard.close().expect("nothing is live");
-    }
-}
-
-#[test]
-fn a_refused_reallocation_leaves_the_old_block() {
-    for mode in [Mode::Off, Mode::Cookie] {
-        let guard = Guard::new(
-            FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never),
-            GuardOptions::new(mode),
-        )
-        .expect("a guard");
-        let block = guard.allocate(bytes(16), Scope::Object).expect("memory");
-        // SAFETY: 16 bytes of ours.
-        unsafe { block.write_bytes(7, 16) };
-        guard.inner().arm(Fault::From(0));
-        // SAFETY: a live block of this guard.
-        assert!(unsafe { guard.resize(block, bytes(16), bytes(4096), Scope::Object) }.is_err());
-        assert_eq!(
-            // SAFETY: 16 bytes of ours.
-            unsafe { NonNull::slice_from_raw_parts(block, 16).as_ref() },
-            [7; 16]
-        );
-        // SAFETY: a live block of this guard.
-        unsafe { guard.deallocate(block, bytes(16), Scope::Object) };
-        assert_eq!(guard.stats().live_blocks, 0);
-    }
-}
-
-#[test]
 fn leaks_between_two_marks_are_summed_up_by_call_site() {
     #[inline(never)]
     fn few(guard: &Under) -> NonNull<u8> {
@@ -365,7 +232,6 @@ fn a_guard_may_be_moved_and_dropped_with_blocks_live() {
     }
 }
 
-/// Each pair that does not go together is refused, with a sentence that says what to do.
 /// What a C bridge asks before it reads the header in front of a pointer.
 #[test]
 fn a_pointer_from_c_is_believed_where_its_header_was_taken() {
@@ -441,54 +307,6 @@ fn a_pointer_from_c_is_believed_where_its_header_was_taken() {
         assert_eq!(kinds(&seen), [ReportKind::WrongGuard], "{mode}");
         assert!(seen[0].1.contains("the owner"), "{mode} {}", seen[0].1);
         with_front(16, || give(&other, block, 56));
-    }
-}
-
-#[test]
-fn faults_are_injected_on_either_side_of_a_guard() {
-    for mode in MODES {
-        let behind = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
-        let around = FailingAllocator::new(
-            Guard::new(&behind, GuardOptions::new(mode)).expect("a guard"),
-            Fault::Never,
-        );
-        let block = around.allocate(bytes(40), Scope::Object).expect("memory");
-        around.arm(Fault::SizeAbove(100));
-        assert!(
-            around.allocate(bytes(101), Scope::Object).is_err(),
-            "{mode}: refused in front"
-        );
-        assert_eq!(
-            (around.inner().stats().live_blocks, around.refused()),
-            (1, 1),
-            "{mode}: the guard was not asked"
-        );
-        around.disarm();
-        if mode == Mode::Cookie {
-            behind.arm(Fault::From(0));
-            assert!(
-                around.allocate(bytes(41), Scope::Object).is_err(),
-                "refused behind"
-            );
-            assert_eq!(
-                (around.inner().stats().live_blocks, behind.refused()),
-                (1, 1)
-            );
-            behind.disarm();
-        }
-        // SAFETY: a live block.
-        unsafe { around.deallocate(block, bytes(40), Scope::Object) };
-        assert_eq!(
-            (
-                around.live_bytes(),
-                around.inner().stats().live_blocks,
-                around.inner().stats().reports
-            ),
-            (0, 0, 0),
-            "{mode}"
-        );
-        drop(around);
-        assert_eq!(behind.live_bytes(), 0, "{mode}");
     }
 }
 

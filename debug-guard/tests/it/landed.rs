@@ -9,20 +9,6 @@ use testkit::Child;
 
 type Guarded = Guard<FromGlobalAlloc<System>>;
 
-/// Signals are the whole process's: each test has one of its own.
-fn alone(test: &str, body: impl FnOnce()) {
-    if Child::is_child(test) {
-        return body();
-    }
-    let finished = Child::this_test(test).run();
-    assert!(
-        finished.code == Some(0),
-        "{test}: {}\n{}",
-        finished.stdout,
-        finished.stderr
-    );
-}
-
 fn guard(options: GuardOptions) -> Guarded {
     Guard::new(
         FromGlobalAlloc::SYSTEM,
@@ -63,7 +49,7 @@ fn poke(block: NonNull<u8>, at: usize) {
 
 #[test]
 fn what_was_written_to_a_landed_page_is_in_no_zeroed_block() {
-    alone(
+    Child::alone(
         "what_was_written_to_a_landed_page_is_in_no_zeroed_block",
         || {
             for back_end in offered() {
@@ -98,7 +84,7 @@ fn what_was_written_to_a_landed_page_is_in_no_zeroed_block() {
 
 #[test]
 fn the_page_behind_a_cell_stops_its_next_block_too() {
-    alone("the_page_behind_a_cell_stops_its_next_block_too", || {
+    Child::alone("the_page_behind_a_cell_stops_its_next_block_too", || {
         for back_end in offered() {
             let options = GuardOptions::new(Mode::Fence)
                 .quarantine(1, 1 << 20)

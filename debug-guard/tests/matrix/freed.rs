@@ -51,10 +51,8 @@ fn t15_a_read_after_the_free() {
             let block = seen.note("block");
             if seen.config.mode == Mode::Strict {
                 assert!(!seen.noted("read"));
-                let told = seen.aborted();
-                told.kind("use-after-free")
-                    .block(block, size, 16)
-                    .offset(5)
+                let told = seen.of("use-after-free", size, 16);
+                told.offset(5)
                     .stopped("read", block + 5)
                     .touched_in("loads");
                 told.taken_in_case().given_in_case().aged(0);
@@ -75,11 +73,8 @@ fn t15_a_read_after_the_free() {
     each(On::PAGES, large, |seen| {
         let block = seen.note("block");
         assert!(!seen.noted("read"));
-        let told = seen.aborted();
-        told.kind("use-after-free")
-            .block(block, LARGE, 16)
-            .offset(5)
-            .stopped("read", block + 5);
+        let told = seen.of("use-after-free", LARGE, 16);
+        told.offset(5).stopped("read", block + 5);
         told.taken_in_case().given_in_case();
     });
 }
@@ -90,22 +85,15 @@ fn t16_a_write_after_the_free() {
         let block = lab.block(64, 16);
         lab.give(block, 64, 16);
         stores(block.wrapping_add(5), 0x41);
-        note("passed", 1);
         lab.guard.check_all();
     }
     each(On::ALL, checked, |seen| {
         let block = seen.note("block");
-        let told = seen.aborted();
-        told.kind("use-after-free")
-            .block(block, 64, 16)
-            .offset(5)
-            .taken_in_case()
-            .given_in_case();
+        let told = seen.of("use-after-free", 64, 16);
+        told.offset(5).taken_in_case().given_in_case();
         if seen.config.mode == Mode::Strict {
-            assert!(!seen.noted("passed"));
             told.stopped("write", block + 5).touched_in("stores");
         } else {
-            seen.note("passed");
             told.found("check")
                 .changed(block + 5, &[0x41])
                 .expected(&[POISON]);
@@ -116,7 +104,6 @@ fn t16_a_write_after_the_free() {
         let block = lab.block(64, 16);
         lab.give(block, 64, 16);
         stores(block.wrapping_add(5), 0x41);
-        note("passed", 1);
         for _ in 0..100 {
             let other = lab.take(64, 16);
             lab.give(other, 64, 16);
@@ -128,11 +115,8 @@ fn t16_a_write_after_the_free() {
         evicted,
         |seen| {
             let block = seen.note("block");
-            seen.note("passed");
-            let told = seen.aborted();
-            told.kind("use-after-free")
-                .block(block, 64, 16)
-                .offset(5)
+            let told = seen.of("use-after-free", 64, 16);
+            told.offset(5)
                 .taken_in_case()
                 .given_in_case()
                 .changed(block + 5, &[0x41]);
@@ -158,16 +142,12 @@ fn t17_a_write_long_after_the_free() {
         churn(lab, CHURN);
         note("churned", 1);
         stores(block.wrapping_add(5), 0x41);
-        note("passed", 1);
     }
     each(On::STRICT, afterwards, |seen| {
         let block = seen.note("block");
         seen.note("churned");
-        assert!(!seen.noted("passed"));
-        let told = seen.aborted();
-        told.kind("use-after-free")
-            .block(block, 64, 16)
-            .offset(5)
+        let told = seen.of("use-after-free", 64, 16);
+        told.offset(5)
             .stopped("write", block + 5)
             .touched_in("stores")
             .aged(CHURN);
@@ -181,7 +161,6 @@ fn t17_a_write_long_after_the_free() {
     let few = |options: debug_guard::GuardOptions| options.pages(4096);
     each_with(On::STRICT, few, come_round, |seen| {
         let block = seen.note("block");
-        assert!(!seen.noted("passed"));
         let told = seen.aborted();
         told.kind("use-after-free")
             .stopped("write", block + 5)
@@ -198,15 +177,11 @@ fn t17_a_write_long_after_the_free() {
         lab.give(block, 64, 16);
         stores(block.wrapping_add(5), 0x41);
         churn(lab, PAST_QUARANTINE);
-        note("passed", 1);
     }
     each(WAITING, before, |seen| {
         let block = seen.note("block");
-        assert!(!seen.noted("passed"), "found while others came and went");
-        let told = seen.aborted();
-        told.kind("use-after-free")
-            .block(block, 64, 16)
-            .offset(5)
+        let told = seen.of("use-after-free", 64, 16);
+        told.offset(5)
             .taken_in_case()
             .given_in_case()
             .changed(block + 5, &[0x41]);
@@ -235,21 +210,17 @@ fn t18_a_pointer_kept_over_a_reallocation() {
         assert_eq!(loads(moved.wrapping_add(63)), 0x42);
         assert_ne!(block, moved, "it had to move");
         stores(block.wrapping_add(5), 0x41);
-        note("passed", 1);
         lab.guard.check_all();
     }
     each(On::ALL, case, |seen| {
         let (block, moved) = (seen.note("block"), seen.note("moved"));
-        let told = seen.aborted();
-        told.kind("use-after-free")
-            .block(block, 64, 16)
-            .offset(5)
+        let told = seen.of("use-after-free", 64, 16);
+        told.offset(5)
             .taken_in_case()
             .given_in_case()
             .moved_to(moved);
         if seen.config.mode == Mode::Strict {
             told.stopped("write", block + 5);
-            assert!(!seen.noted("passed"));
         } else {
             told.changed(block + 5, &[0x41]);
         }
@@ -276,18 +247,14 @@ fn t19_used_on_another_thread_than_it_was_freed_on() {
                 .spawn_scoped(scope, || stores(block.get(), 0x41))
                 .expect("a thread");
             using.join().expect("it ends");
-            note("passed", 1);
             lab.guard.check_all();
             wait.wait();
         });
     }
     each(On::ALL, case, |seen| {
         let block = seen.note("block");
-        let told = seen.aborted();
-        told.kind("use-after-free")
-            .block(block, 64, 16)
-            .taken_in_case()
-            .given_in_case();
+        let told = seen.of("use-after-free", 64, 16);
+        told.given_in_case();
         let (taken, given) = told.threads();
         assert_ne!(taken, given, "the thread that freed it is another one");
         assert_eq!(told.given_thread_name(), "the-freeing");
@@ -332,16 +299,11 @@ fn t20_given_back_twice() {
     #[inline(never)]
     fn again(lab: &Lab, block: *mut u8, size: usize) {
         lab.give(block, size, 16);
-        note("passed", 1);
     }
     let verdict = |size: usize| {
         move |seen: &SeenByChild| {
-            assert!(!seen.noted("passed"));
-            let told = seen.aborted();
-            told.kind("double-free")
-                .block(seen.note("block"), size, 16)
-                .taken_in_case()
-                .given_in_case();
+            let told = seen.of("double-free", size, 16);
+            told.given_in_case();
             // The stack of the second free is where it was found; that of the first one stands with the block.
             told.found_in("again").given_not_in("again");
         }
@@ -367,16 +329,10 @@ fn t21_given_back_twice_while_others_of_its_size_came() {
         let others: Vec<_> = (0..OTHERS).map(|_| lab.take(64, 16)).collect();
         note("reused", usize::from(others.contains(&block)));
         lab.give(block, 64, 16);
-        note("passed", 1);
     }
     each(On::ALL, case, |seen| {
         assert_eq!(seen.note("reused"), 0);
-        assert!(!seen.noted("passed"));
-        seen.aborted()
-            .kind("double-free")
-            .block(seen.note("block"), 64, 16)
-            .taken_in_case()
-            .given_in_case();
+        seen.of("double-free", 64, 16).given_in_case();
     });
 
     // A limit: once the address is another block's, the older pointer is that block's too, and frees it. Who gives it back then hears

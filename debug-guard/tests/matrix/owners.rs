@@ -13,14 +13,12 @@ fn t35_a_block_given_back_to_another_guard() {
         gives(&other, takes(&other, 64, 16), 64, 16);
         let block = lab.block(64, 16);
         wrongly(&other, block);
-        note("passed", 1);
     }
     #[inline(never)]
     fn wrongly(other: &crate::common::Under, block: *mut u8) {
         gives(other, block, 64, 16);
     }
     each(On::ALL, case, |seen| {
-        assert!(!seen.noted("passed"));
         let told = seen.aborted();
         // The owner is the guard that gave it; who reports is the one that got it.
         told.kind("wrong-guard")
@@ -41,7 +39,6 @@ fn t37_a_header_copied_elsewhere() {
         let copy = copies(lab, block);
         note_pointer("copy", copy);
         lab.give(copy, 64, 16);
-        note("passed", 1);
     }
     /// The block with all that is around it, as `memcpy` of a struct that is thought to begin earlier would have it.
     fn copies(lab: &Lab, block: *mut u8) -> *mut u8 {
@@ -55,12 +52,8 @@ fn t37_a_header_copied_elsewhere() {
         place.wrapping_add(HEADER)
     }
     each(On::COOKIE, case, |seen| {
-        assert!(!seen.noted("passed"));
-        let told = seen.aborted();
-        told.kind("header-moved")
-            .block(seen.note("block"), 64, 16)
-            .taken_in_case()
-            .found_in("case");
+        let told = seen.of("header-moved", 64, 16);
+        told.found_in("case");
         assert_eq!(told.address(), seen.note("copy"));
     });
 }
@@ -73,18 +66,14 @@ fn t38_a_neighbours_tail_copied_over_ours() {
         for i in 64..72 {
             stores(block.wrapping_add(i), loads(other.wrapping_add(i)));
         }
-        note("passed", 1);
         lab.give(other, 64, 16);
         note("other is whole", 1);
         lab.give(block, 64, 16);
     }
     each(On::COOKIE, case, |seen| {
         seen.note("other is whole");
-        let told = seen.aborted();
-        told.kind("overflow")
-            .block(seen.note("block"), 64, 16)
-            .taken_in_case()
-            .found_in("case");
+        let told = seen.of("overflow", 64, 16);
+        told.found_in("case");
         let first = told.changed_first();
         assert!(
             (seen.note("block") + 64..seen.note("block") + 72).contains(&first),

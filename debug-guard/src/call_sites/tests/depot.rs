@@ -52,17 +52,6 @@ fn what_was_noted_can_be_read_when_the_name_is_gone() {
 }
 
 #[test]
-fn long_names_are_cut_and_still_the_same() {
-    let memory = memory();
-    let mut sites = depot(&memory);
-    let name = "é".repeat(3000);
-    let id = sites.note(&memory, &who(&name), Stacks::Off);
-    assert_eq!(sites.note(&memory, &who(&name), Stacks::Off), id);
-    assert_eq!(sites.get(id).expect("noted").name, "é".repeat(100));
-    sites.close(&memory);
-}
-
-#[test]
 fn a_number_that_is_no_site_is_nothing() {
     let memory = memory();
     let mut sites = depot(&memory);
@@ -209,44 +198,6 @@ fn threads_agree_on_sites() {
     assert_eq!(sites.count(), count as u64);
     sites.close(&memory);
     assert_eq!(memory.live_bytes(), 0);
-}
-
-#[test]
-fn a_tally_sums_by_site_and_knows_what_has_none() {
-    let memory = memory();
-    let mut sites = depot(&memory);
-    let [a, b] = ["a", "b"].map(|name| sites.note(&memory, &who(name), Stacks::Off));
-    for _ in 0..2 {
-        let mut tally = sites.tally().expect("nobody else is at it");
-        assert!(sites.tally().is_none(), "one at a time");
-        for (id, bytes) in [(a, 10), (a, 5), (SiteId(0), 3), (SiteId(12345), 4)] {
-            tally.add(id, bytes);
-        }
-        let mut told = Vec::new();
-        tally.for_each(&mut |id, blocks, bytes| told.push((id.0, blocks, bytes)));
-        assert_eq!(told, [(a.0, 2, 15), (0, 2, 7)]);
-    }
-    let _ = b;
-    sites.close(&memory);
-}
-
-#[test]
-fn depots_do_not_mix() {
-    let memory = memory();
-    let (mut one, mut two) = (depot(&memory), depot(&memory));
-    two.note(&memory, &who("first in the second"), Stacks::Full);
-    for stacks in [Stacks::Off, Stacks::Fast, Stacks::Full] {
-        let note = |sites: &Sites| sites.note(&memory, &who("x"), stacks);
-        for _ in 0..2 {
-            let (a, b) = (note(&one), note(&two));
-            assert_eq!(
-                (one.get(a).unwrap().name, two.get(b).unwrap().name),
-                ("x", "x")
-            );
-        }
-    }
-    one.close(&memory);
-    two.close(&memory);
 }
 
 #[test]

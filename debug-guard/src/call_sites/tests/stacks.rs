@@ -130,63 +130,6 @@ fn a_stack_is_unwound_once_and_known_again() {
     sites.close(&memory);
 }
 
-#[test]
-fn two_stacks_of_one_depth_are_told_apart() {
-    #[inline(never)]
-    fn left(at_the_end: &mut dyn FnMut() -> SiteId) -> SiteId {
-        let answer = at_the_end();
-        black_box(answer)
-    }
-    #[inline(never)]
-    fn right(at_the_end: &mut dyn FnMut() -> SiteId) -> SiteId {
-        let answer = at_the_end();
-        black_box(black_box(answer))
-    }
-    let memory = memory();
-    let mut sites = depot(&memory);
-    type Turn = fn(&mut dyn FnMut() -> SiteId) -> SiteId;
-    // The same call from both, so that everything but one return address is alike.
-    let turns: [Turn; 2] = [left, right];
-    let before = walks();
-    let ids: Vec<SiteId> = (0..40)
-        .map(|n| {
-            issue("vkA", |mark| {
-                turns[n % 2](&mut || {
-                    sites.note(
-                        &memory,
-                        &RequesterInfo {
-                            command: Some(&mark),
-                            ..who("x")
-                        },
-                        Stacks::Full,
-                    )
-                })
-            })
-        })
-        .collect();
-    for (n, id) in ids.iter().enumerate() {
-        let view = sites.get(*id).expect("noted");
-        let other = turns[1 - n % 2] as usize;
-        let mine = turns[n % 2] as usize;
-        let span = mine.abs_diff(other).min(64);
-        assert!(
-            view.frames
-                .iter()
-                .any(|frame| (mine..mine + span).contains(frame)),
-            "{n}: {view:x?}"
-        );
-        assert!(
-            !view
-                .frames
-                .iter()
-                .any(|frame| (other..other + span).contains(frame)),
-            "{n}: {view:x?}"
-        );
-    }
-    assert_eq!((sites.count(), walks() - before), (2, 2));
-    sites.close(&memory);
-}
-
 #[inline(never)]
 fn left(rest: &[bool], at_the_end: &mut dyn FnMut() -> SiteId) -> SiteId {
     black_box(branch(rest, at_the_end))

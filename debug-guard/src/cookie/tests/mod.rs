@@ -163,7 +163,7 @@ fn poke(block: NonNull<u8>, offset: isize, byte: u8) {
 
 fn peek(block: NonNull<u8>, offset: isize) -> u8 {
     let at = block.addr().get().wrapping_add_signed(offset);
-    // SAFETY: as above.
+    // SAFETY: header, pad, tail or a quarantined object; exposed by the keeper.
     unsafe { core::ptr::with_exposed_provenance::<u8>(at).read() }
 }
 
@@ -286,66 +286,6 @@ fn what_a_check_finds_is_told_once_and_the_next_change_anew() {
 }
 
 #[test]
-fn t16_late_writes_show_when_a_block_leaves_quarantine() {
-    let mut keeper = Keeper::new(8);
-    let block = keeper.take(100, 8);
-    keeper.give_well(block);
-    poke(block, 50, 0);
-    let mut found = Vec::new();
-    for _ in 0..32 {
-        let other = keeper.take(100, 8);
-        assert_ne!(other, block, "still in quarantine, or lost");
-        let (given, late) = keeper.give(other);
-        assert!(given.finding.is_none());
-        found.extend(late);
-        if !found.is_empty() {
-            break;
-        }
-    }
-    assert_eq!(found.len(), 1);
-    let changed = found[0].changed.expect("bytes");
-    assert_eq!(
-        (found[0].kind, found[0].address),
-        (ReportKind::UseAfterFree, block.addr().get() + 50)
-    );
-    assert_eq!(
-        (changed.span, changed.expected[0], changed.actual[0]),
-        (1, 0xDD, 0)
-    );
-    assert!(keeper.close().is_empty());
-}
-
-#[test]
-fn t20_a_second_free_is_told_with_both_sites() {
-    let mut keeper = Keeper::new(64);
-    let block = keeper.take(24, 8);
-    keeper.give_well(block);
-    for _ in 0..2 {
-        let finding = keeper.refused(block.addr().get());
-        let known = finding.block.expect("the block");
-        assert_eq!(
-            (finding.kind, known.state),
-            (ReportKind::DoubleFree, BlockState::Freed)
-        );
-        assert_eq!(
-            (known.allocated.site, known.freed.site),
-            (SiteId(101), SiteId(102))
-        );
-    }
-    let moved = keeper.take(24, 8);
-    let (given, _) = keeper.give_as(moved.addr().get(), None, None, Some(0x1230));
-    assert!(given.freed.is_some());
-    assert_eq!(
-        keeper
-            .refused(moved.addr().get())
-            .block
-            .map(|known| known.state),
-        Some(BlockState::MovedTo(0x1230))
-    );
-    assert!(keeper.close().is_empty());
-}
-
-#[test]
 fn t22_pointers_into_a_block_name_it() {
     let mut keeper = Keeper::new(64);
     let block = keeper.take(100, 8);
@@ -383,35 +323,6 @@ fn t22_pointers_into_a_block_name_it() {
     assert!(keeper.close().is_empty());
 }
 
-#[test]
-fn t23_strange_pointers_are_foreign() {
-    let mut keeper = Keeper::new(64);
-    let mut on_the_stack = [0_u64; 16];
-    let stack = (on_the_stack.as_mut_ptr().expose_provenance() + 47) & !15;
-    for at in [
-        stack,
-        stack + 3,
-        1,
-        16,
-        8,
-        0x10_0000,
-        usize::MAX & !15,
-        1 << 46,
-    ] {
-        let mut findings = std::vec![keeper.cookies.validate_pointer(at).expect_err("strange")];
-        if os::CATCHES_READS || at < 0x10_0000 || at.abs_diff(stack) < 16 {
-            findings.push(keeper.refused(at));
-        }
-        for finding in findings {
-            assert_eq!(
-                (finding.kind, finding.block.is_some(), finding.address),
-                (ReportKind::ForeignFree, false, at)
-            );
-        }
-    }
-    assert!(keeper.close().is_empty());
-}
-
 /// The first word of what would be its header can be read, the last cannot.
 #[cfg(all(target_os = "linux", not(miri)))]
 #[test]
@@ -443,43 +354,6 @@ fn t23_a_pointer_behind_the_end_of_a_mapping_is_foreign() {
     }
     // SAFETY: mapped above.
     assert_eq!(unsafe { libc::munmap(pages, 2 * page) }, 0);
-    assert!(keeper.close().is_empty());
-}
-
-#[test]
-fn t37_a_header_that_was_copied_is_not_taken_for_one() {
-    let mut keeper = Keeper::new(64);
-    let (from, to) = (keeper.take(64, 16), keeper.take(256, 16));
-    for at in 0..64 {
-        poke(to, at, peek(from, at - 32));
-    }
-    let finding = keeper.refused(to.addr().get() + 32);
-    assert_eq!(
-        (finding.kind, finding.address),
-        (ReportKind::HeaderMoved, to.addr().get() + 32)
-    );
-    assert_eq!(
-        finding.block.map(|known| known.start),
-        Some(from.addr().get())
-    );
-    keeper.give_well(from);
-    keeper.give_well(to);
-    assert!(keeper.close().is_empty());
-}
-
-#[test]
-fn t38_a_neighbours_tail_is_not_ours() {
-    let mut keeper = Keeper::new(64);
-    let (one, other) = (keeper.take(64, 16), keeper.take(64, 16));
-    for at in 64..80 {
-        poke(one, at, peek(other, at));
-    }
-    let (given, _) = keeper.give(one);
-    assert_eq!(
-        given.finding.map(|finding| finding.kind),
-        Some(ReportKind::Overflow)
-    );
-    keeper.give_well(other);
     assert!(keeper.close().is_empty());
 }
 

@@ -128,33 +128,3 @@ fn a_trap_is_told_by_the_guard_that_covers_it_and_goes_on() {
     assert!(REGISTRY.leave(&slot));
     assert_eq!(on_trap(&trap(PLACE + 7)), Handled::No);
 }
-
-#[test]
-fn seats_run_out_and_come_back() {
-    static GUARD: std::sync::LazyLock<Fake> =
-        std::sync::LazyLock::new(|| Fake::new(4, OnReport::Log));
-    static ENTRY: std::sync::LazyLock<GuardEntry> =
-        std::sync::LazyLock::new(|| GuardEntry::new(core::ptr::from_ref::<Fake>(&GUARD)));
-    let seats = GuardRegistry::<3>::new();
-    // SAFETY: both are there for good.
-    let enter = || unsafe { seats.enter(&*ENTRY) };
-    let [first, second, third] = [enter(), enter(), enter()].map(|slot| slot.expect("three seats"));
-    assert!(enter().is_none());
-    let asked = || {
-        let mut asked = 0;
-        let nobody: Option<()> = seats.query(|_| {
-            asked += 1;
-            None
-        });
-        assert_eq!(nobody, None);
-        asked
-    };
-    assert_eq!(asked(), 3);
-    assert_eq!(seats.query(|guard| Some(guard.number())), Some(4));
-    // A guard that is being asked cannot leave; nobody asks it any more.
-    assert_eq!(seats.query(|_| Some(seats.leave(&first))), Some(false));
-    assert_eq!(asked(), 2);
-    assert!(seats.leave(&first) && seats.leave(&second) && seats.leave(&third));
-    assert_eq!(asked(), 0);
-    assert!(enter().is_some());
-}

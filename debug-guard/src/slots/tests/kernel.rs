@@ -1,7 +1,7 @@
 //! Both kinds over every back end that this kernel offers.
 
 use std::prelude::v1::*;
-use std::{println, thread, vec};
+use std::{println, vec};
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 
 use super::allocated_with;
-use crate::block::{BlockMark, BlockRequest, BlockState, FreeRequest, GuardFinding, SiteId};
+use crate::block::{BlockMark, BlockRequest, FreeRequest, GuardFinding, SiteId};
 use crate::mode::{BackEnd, Mode};
 use crate::os::{self, BackEnds};
 use crate::report_kind::ReportKind;
@@ -106,12 +106,6 @@ impl Bench {
             .is_some()
     }
 
-    /// The one fault found since the last time.
-    fn one(&mut self) -> GuardFinding {
-        assert_eq!(self.findings.len(), 1, "{:#?}", self.findings);
-        self.findings.remove(0)
-    }
-
     fn check(&mut self) -> usize {
         let findings = &mut self.findings;
         self.slots.check(&mut |found| findings.extend(found))
@@ -205,91 +199,6 @@ fn blocks_stand_between_pages_that_cannot_be_touched() {
 }
 
 #[test]
-fn t02_a_byte_in_the_slack_is_found_at_the_free() {
-    each(|mode, back_end| {
-        let mut bench = Bench::new(mode, back_end);
-        let block = bench.take(61, 16);
-        let before = read(block + 61);
-        write(block + 61, 0);
-        assert!(bench.give(block));
-        let finding = bench.one();
-        assert_eq!(
-            (finding.kind, finding.address),
-            (ReportKind::Overflow, block + 61)
-        );
-        let changed = finding.changed.expect("bytes");
-        assert_eq!(
-            (
-                changed.first,
-                changed.span,
-                changed.expected[0],
-                changed.actual[0]
-            ),
-            (block + 61, 1, before, 0)
-        );
-        let known = finding.block.expect("block");
-        assert_eq!(
-            (known.start, known.size, known.align, known.state),
-            (block, 61, 16, BlockState::Freed)
-        );
-        assert_eq!((known.allocated.serial, known.freed.serial), (1, 2));
-        bench.end();
-    });
-}
-
-#[test]
-fn t10_a_byte_in_front_is_found_at_the_free_or_asked_for() {
-    each(|mode, back_end| {
-        let mut bench = Bench::new(mode, back_end);
-        let block = bench.take(64, 16);
-        for offset in [1, 17, 256] {
-            write(block - offset, 0);
-            assert_eq!(bench.check(), 1);
-            let finding = bench.one();
-            assert_eq!(
-                (finding.kind, finding.address),
-                (ReportKind::Underflow, block - offset)
-            );
-            assert_eq!(bench.check(), 0, "written back");
-        }
-        write(block - 1, 0);
-        assert!(bench.give(block));
-        assert_eq!(bench.one().kind, ReportKind::Underflow);
-        bench.end();
-    });
-}
-
-#[test]
-fn t16_a_write_after_the_free_is_found_when_the_block_has_waited() {
-    for back_end in back_ends() {
-        let mut bench = Bench::new(Mode::Fence, back_end);
-        let block = bench.take(64, 16);
-        assert!(bench.give(block));
-        write(block + 5, 7);
-        for _ in 0..400 {
-            let other = bench.take(64, 16);
-            bench.give(other);
-            if !bench.findings.is_empty() {
-                break;
-            }
-            assert_ne!(other, block);
-        }
-        let finding = bench.one();
-        assert_eq!(
-            (finding.kind, finding.address),
-            (ReportKind::UseAfterFree, block + 5)
-        );
-        assert_eq!(
-            finding
-                .block
-                .map(|known| (known.start, known.allocated.serial, known.freed.serial)),
-            Some((block, 1, 2))
-        );
-        bench.end();
-    }
-}
-
-#[test]
 fn t16_frees_alone_let_blocks_fall_out_of_the_quarantine() {
     for back_end in back_ends() {
         let mut bench = Bench::new(Mode::Fence, back_end);
@@ -307,72 +216,6 @@ fn t16_frees_alone_let_blocks_fall_out_of_the_quarantine() {
         bench.findings.clear();
         bench.end();
     }
-}
-
-#[test]
-fn t20_the_second_free_names_the_first() {
-    each(|mode, back_end| {
-        let mut bench = Bench::new(mode, back_end);
-        for size in [0, 64, 3 * PAGE, 2 << 20] {
-            let block = bench.take(size, 1);
-            assert!(bench.give(block));
-            let first = bench.serial;
-            assert!(!bench.give(block));
-            let finding = bench.one();
-            assert_eq!(
-                (finding.kind, finding.address),
-                (ReportKind::DoubleFree, block),
-                "{size}"
-            );
-            let known = finding.block.expect("block");
-            assert_eq!(
-                (known.size, known.state, known.freed.serial),
-                (size, BlockState::Freed, first)
-            );
-        }
-        bench.end();
-    });
-}
-
-#[test]
-fn t21_a_free_of_an_older_generation_is_told_as_long_as_the_ring_has_not_come_round() {
-    for back_end in back_ends() {
-        let mut bench = Bench::new(Mode::Strict, back_end);
-        let block = bench.take(64, 16);
-        assert!(bench.give(block));
-        for _ in 0..5000 {
-            let other = bench.take(64, 16);
-            assert_ne!(other, block);
-            bench.give(other);
-        }
-        assert!(!bench.give(block));
-        let finding = bench.one();
-        assert_eq!(
-            (finding.kind, finding.block.map(|known| known.freed.serial)),
-            (ReportKind::DoubleFree, Some(2))
-        );
-        bench.end();
-    }
-}
-
-#[test]
-fn t31_what_cannot_be_held_is_refused() {
-    each(|mode, back_end| {
-        let mut bench = Bench::new(mode, back_end);
-        for layout in [
-            Layout::from_size_align(isize::MAX as usize, 1),
-            Layout::from_size_align(1 << 45, 1),
-            Layout::from_size_align(0, 1 << 30),
-            Layout::from_size_align(1, 1 << 60),
-        ] {
-            assert!(
-                bench
-                    .try_take(layout.expect("layout"), true, false)
-                    .is_err()
-            );
-        }
-        bench.end();
-    });
 }
 
 #[test]
@@ -435,91 +278,6 @@ fn t17_the_ring_comes_round_and_addresses_rest_in_between() {
         bench.give(kept);
         bench.end();
     }
-}
-
-#[test]
-fn t45_threads_free_what_others_took() {
-    each(|mode, back_end| {
-        let slots = Slots::new(MEMORY, back_end, options(mode)).expect("slots");
-        let slots: &Slots = &slots;
-        thread::scope(|scope| {
-            let (send, receive): (Vec<_>, Vec<_>) = (0..4)
-                .map(|_| std::sync::mpsc::channel::<(usize, usize)>())
-                .unzip();
-            for (number, receive) in receive.into_iter().enumerate() {
-                let to = send[(number + 1) % 4].clone();
-                scope.spawn(move || {
-                    let mut found = |finding: GuardFinding| std::panic!("{finding:#?}");
-                    for turn in 0..3000_usize {
-                        let size = if turn % 50 == 0 {
-                            9000
-                        } else {
-                            1 + turn * 7 % 300
-                        };
-                        let mark = BlockMark {
-                            site: SiteId(1),
-                            thread: number as u32,
-                            serial: turn as u64,
-                        };
-                        let layout = Layout::from_size_align(size, 8).expect("layout");
-                        let block = slots
-                            .allocate(
-                                MEMORY,
-                                BlockRequest::new(layout, Scope::Object, false),
-                                turn % 2 == 0,
-                                mark,
-                                &mut found,
-                            )
-                            .expect("block");
-                        let block = block.as_ptr().expose_provenance();
-                        write(block, number as u8);
-                        write(block + size - 1, number as u8);
-                        to.send((block, size)).expect("sent");
-                        if let Ok((block, size)) = receive.try_recv() {
-                            let layout = Layout::from_size_align(size, 8).expect("a layout");
-                            assert!(
-                                slots
-                                    .free(
-                                        block,
-                                        FreeRequest {
-                                            layout,
-                                            scope: Scope::Object,
-                                            mark,
-                                            moved_to: None
-                                        },
-                                        &mut found
-                                    )
-                                    .is_some()
-                            );
-                        }
-                    }
-                    drop(to);
-                    while let Ok((block, _)) = receive.recv() {
-                        let (layout, scope) = allocated_with(slots, block);
-                        let mark = BlockMark::default();
-                        assert!(
-                            slots
-                                .free(
-                                    block,
-                                    FreeRequest {
-                                        layout,
-                                        scope,
-                                        mark,
-                                        moved_to: None
-                                    },
-                                    &mut found
-                                )
-                                .is_some()
-                        );
-                    }
-                });
-            }
-            drop(send);
-        });
-        let mut live = 0;
-        slots.for_each(&mut |_| live += 1);
-        assert_eq!(live, 0);
-    });
 }
 
 #[test]

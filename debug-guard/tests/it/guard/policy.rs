@@ -40,42 +40,6 @@ fn the_first_rule_that_matches_decides() {
     guard.close().expect("nothing is live");
 }
 
-#[test]
-fn sampled_fences_the_first_of_each_call_site_and_then_few() {
-    let sampling = Sampling::one_in(1000).slots(16).first(4);
-    let guard = guard(GuardOptions::new(Mode::Sampled).sampling(sampling));
-    let blocks: Vec<NonNull<u8>> = (0..3).map(|_| take(&guard, 100)).collect();
-    let stats = guard.stats();
-    if stats.back_end == BackEnd::Cookies {
-        testkit::skip(
-            "mprotect",
-            "sampled_fences_the_first_of_each_call_site_and_then_few",
-            "no back end",
-        );
-        return;
-    }
-    assert_eq!((stats.guarded, stats.off), (3, 0));
-    blocks
-        .into_iter()
-        .for_each(|block| give(&guard, block, 100));
-    for _ in 0..10_000 {
-        give(&guard, take(&guard, 100), 100);
-    }
-    let stats = guard.stats();
-    assert!(stats.guarded < 200 && stats.off > 9_800, "{stats}");
-    let blocks: Vec<NonNull<u8>> = (0..100).map(|n| take(&guard, 1000 + n)).collect();
-    assert_eq!(
-        guard.stats().live_guarded,
-        16,
-        "no more than there are slots"
-    );
-    for (block, n) in blocks.into_iter().zip(0..) {
-        give(&guard, block, 1000 + n);
-    }
-    assert_eq!((guard.stats().live_blocks, guard.stats().reports), (0, 0));
-    guard.close().expect("nothing is live");
-}
-
 /// Requests for which there is no page get cookies, and use no addresses up: there are places for some 400, and two pages beside the large
 /// block.
 #[test]

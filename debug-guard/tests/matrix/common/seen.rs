@@ -83,6 +83,13 @@ impl SeenByChild {
         self.only()
     }
 
+    /// As [`aborted`](Self::aborted), by a report of this kind about the case's block.
+    #[track_caller]
+    pub(crate) fn of(&self, kind: &str, size: usize, align: usize) -> &Told {
+        let told = self.aborted().kind(kind);
+        told.block(self.note("block"), size, align).taken_in_case()
+    }
+
     /// The one report there is.
     #[track_caller]
     pub(crate) fn only(&self) -> &Told {

@@ -258,9 +258,7 @@ fn t41_faults_of_others_go_to_the_handler_before() {
     }
     each_with(On::STRICT, with_a_handler, ours, |seen| {
         assert!(!seen.noted("heard") && !seen.noted("passed"));
-        seen.aborted()
-            .kind("use-after-free")
-            .block(seen.note("block"), 64, 16)
+        seen.of("use-after-free", 64, 16)
             .stopped("read", seen.note("block"));
     });
 }
@@ -309,11 +307,8 @@ fn t42_a_fault_in_a_signal_handler_and_in_an_allocator() {
     each(On::STRICT, in_a_handler, |seen| {
         seen.note("in the handler");
         assert!(!seen.noted("passed"));
-        let told = seen.aborted();
-        told.kind("use-after-free")
-            .block(seen.note("block"), 64, 16)
-            .stopped("read", seen.note("block"))
-            .given_in_case();
+        let told = seen.of("use-after-free", 64, 16);
+        told.stopped("read", seen.note("block")).given_in_case();
     });
 
     fn in_the_allocator_behind(lab: &Lab) {
@@ -337,9 +332,7 @@ fn t42_a_fault_in_a_signal_handler_and_in_an_allocator() {
     each(On::STRICT, in_the_allocator_behind, |seen| {
         seen.note("within");
         assert!(!seen.noted("passed"));
-        seen.aborted()
-            .kind("use-after-free")
-            .block(seen.note("block"), 64, 16)
+        seen.of("use-after-free", 64, 16)
             .stopped("read", seen.note("block"));
     });
 

@@ -2,7 +2,6 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::os::unix::process::ExitStatusExt;
 use std::println;
 
 use super::super::{install_fault_handler, page_size, read_u64 as read, thread_id, thread_name};
@@ -167,7 +166,7 @@ fn t41_what_is_not_ours_goes_to_the_former_handler() {
 #[test]
 fn t41_without_a_former_handler_the_process_ends_by_its_signal() {
     const TEST: &str = "faults::t41_without_a_former_handler_the_process_ends_by_its_signal";
-    if std::env::var(super::CHILD).is_ok() {
+    if testkit::Child::is_child(&super::named(TEST)) {
         let case = std::env::var(super::CASE).expect("set by the parent");
         match case.as_str() {
             "rust" => {}
@@ -184,7 +183,7 @@ fn t41_without_a_former_handler_the_process_ends_by_its_signal() {
                 unsafe { libc::raise(libc::SIGBUS) };
             }
             "ignored" => {
-                // SAFETY: as above.
+                // SAFETY: a signal to this thread, whose handler is the default one.
                 unsafe { libc::raise(libc::SIGSEGV) };
                 println!("and goes on");
                 poke(somebody_elses(), 1);
@@ -201,23 +200,10 @@ fn t41_without_a_former_handler_the_process_ends_by_its_signal() {
         ("sent", libc::SIGBUS),
     ] {
         let ended = super::with_case(TEST, case);
-        assert_eq!(
-            ended.status.signal(),
-            Some(signal),
-            "{case}: {}",
-            ended.text
-        );
-        assert!(
-            ended.text.contains("it stands") && !ended.text.contains("not reached"),
-            "{case}: {}",
-            ended.text
-        );
-        assert_eq!(
-            ended.text.contains("and goes on"),
-            case == "ignored",
-            "{case}: {}",
-            ended.text
-        );
+        ended.assert_signal(signal);
+        let said = |what| ended.stdout.contains(what);
+        assert!(said("it stands") && !said("not reached"), "{case}: {ended}");
+        assert_eq!(said("and goes on"), case == "ignored", "{case}: {ended}");
     }
 }
 

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::println;
 
 use super::super::memory::readable;
-use super::super::{install_fault_handler, page_size, process_id, thread_id};
+use super::super::{install_fault_handler, page_size, thread_id};
 use super::{alone, judge, offered, pass_on, peek, poke, provide, region, revoke, stopped};
 use crate::mode::BackEnd;
 use crate::os::{BackEnds, Handled, Trap};
@@ -26,75 +26,6 @@ fn forked(f: impl FnOnce()) {
 }
 
 #[test]
-fn t40_what_is_dead_stays_so_in_the_child() {
-    alone("forks::t40_what_is_dead_stays_so_in_the_child", || {
-        install_fault_handler(judge).expect("a handler");
-        for back_end in offered() {
-            let region = region(back_end, 64);
-            for page in [1, 3, 5, 7] {
-                provide(region, page, 1);
-            }
-            revoke(region, 3, 1);
-            poke(region.address_of(1), 0x11);
-            let (parent, thread) = (process_id(), thread_id());
-            forked(|| {
-                assert!(
-                    process_id() != parent && thread_id() != thread,
-                    "numbers of its own"
-                );
-                assert_eq!(
-                    peek(region.address_of(1)),
-                    0x11,
-                    "{back_end}: what lives is there"
-                );
-                for dead in [0, 2, 3, 4, 63] {
-                    assert!(
-                        !readable(region.address_of(dead)),
-                        "{back_end}: page {dead}"
-                    );
-                    let at = region.address_of(dead) + 3;
-                    assert_eq!(
-                        stopped(|| poke(at, 1)),
-                        (1, 1, at),
-                        "{back_end}: page {dead}"
-                    );
-                }
-                poke(region.address_of(1), 0x22);
-                revoke(region, 5, 1);
-                assert!(!readable(region.address_of(5)), "{back_end}");
-                provide(region, 21, 1);
-                let passed = pass_on(region, 21, 23);
-                assert_eq!(passed, back_end == BackEnd::UserfaultfdMove, "{back_end}");
-                // A child of the child.
-                forked(|| {
-                    assert!(
-                        !readable(region.address_of(5)) && peek(region.address_of(1)) == 0x22,
-                        "{back_end}"
-                    )
-                });
-            });
-            assert_eq!(
-                peek(region.address_of(1)),
-                0x11,
-                "{back_end}: the child wrote on its own page"
-            );
-            assert_eq!(
-                peek(region.address_of(5)),
-                0x5A,
-                "{back_end}: the child gave its own page back"
-            );
-            assert!(
-                !readable(region.address_of(23)) && !readable(region.address_of(3)),
-                "{back_end}"
-            );
-            revoke(region, 7, 1);
-            assert!(!readable(region.address_of(7)), "{back_end}");
-            println!("{back_end}: forked");
-        }
-    });
-}
-
-#[test]
 fn a_page_that_a_child_shares_is_not_passed_on() {
     alone("forks::a_page_that_a_child_shares_is_not_passed_on", || {
         if !BackEnds::probe().offers(BackEnd::UserfaultfdMove) {
@@ -113,7 +44,7 @@ fn a_page_that_a_child_shares_is_not_passed_on() {
             let mut byte = 0_u8;
             // SAFETY: one byte, read into one.
             unsafe { libc::close(to) };
-            // SAFETY: as above.
+            // SAFETY: one byte, read into one.
             unsafe { libc::read(from, (&raw mut byte).cast(), 1) };
             // SAFETY: ends the process.
             unsafe { libc::_exit(0) };

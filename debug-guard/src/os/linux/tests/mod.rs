@@ -8,56 +8,30 @@ mod regions;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::boxed::Box;
-use std::process::Command;
 use std::string::String;
 use std::vec::Vec;
-use std::{format, print, println};
+use std::{format, println};
+
+use testkit::{Child, Finished};
 
 use super::page_size;
 use crate::mode::BackEnd;
 use crate::os::{Access, BackEnds, Content, Handled, OsRefusal, Region, Trap, page_calls};
 
-const CHILD: &str = "STEWARD_OS_TEST";
 const CASE: &str = "STEWARD_OS_CASE";
 
 /// Runs `body` in a process of its own: this binary once more, for this one test.
 fn alone(test: &str, body: impl FnOnce()) {
-    if std::env::var(CHILD).is_ok_and(|named| named == test) {
-        return body();
-    }
-    let ended = with_case(test, "");
-    assert!(
-        ended.status.success() && ended.text.contains("1 passed"),
-        "{test}: {:?}\n{}",
-        ended.status,
-        ended.text
-    );
-    print!("{}", ended.text);
+    Child::alone(&named(test), body);
 }
 
-struct Ended {
-    status: std::process::ExitStatus,
-    text: String,
+fn named(test: &str) -> String {
+    format!("os::system::tests::{test}")
 }
 
 /// Starts it; the child reads its case from the environment.
-fn with_case(test: &str, case: &str) -> Ended {
-    let name = format!("os::system::tests::{test}");
-    let program = std::env::current_exe().expect("a path");
-    let mut command = Command::new(program);
-    let ended = command
-        .args([&name, "--exact", "--nocapture"])
-        .env(CHILD, test)
-        .env(CASE, case)
-        .output()
-        .expect("it starts");
-    let text = [ended.stdout, ended.stderr]
-        .map(|text| String::from_utf8_lossy(&text).into_owned())
-        .join("\n");
-    Ended {
-        status: ended.status,
-        text,
-    }
+fn with_case(test: &str, case: &str) -> Finished {
+    Child::this_test(&named(test)).env(CASE, case).run()
 }
 
 /// Every back end that the kernel offers; the others are printed.
