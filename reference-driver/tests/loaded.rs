@@ -40,7 +40,7 @@ unsafe extern "system" fn reallocation(
     align: usize,
     scope: Scope,
 ) -> *mut c_void {
-    // SAFETY: forwarded.
+    // SAFETY: the user data of these callbacks, as the driver passes it.
     let new = unsafe { allocation(data, size, align, scope) };
     if !new.is_null() && !old.is_null() {
         // SAFETY: what lies behind the old block is of the arena, too, up to the new one's end.
@@ -86,7 +86,7 @@ fn open() -> ash::Entry {
     // SAFETY: a local.
     assert_eq!(unsafe { negotiate(&raw mut version) }, vk::Result::SUCCESS);
     let get = find(c"vk_icdGetInstanceProcAddr");
-    // SAFETY: as above.
+    // SAFETY: the library's symbol of this name has this type; the library stays open.
     let get_instance_proc_addr =
         unsafe { std::mem::transmute::<*mut c_void, vk::PFN_vkGetInstanceProcAddr>(get) };
     // SAFETY: the driver's own function; the library stays open.
@@ -118,7 +118,7 @@ fn record(device: &ash::Device) -> vk::Result {
         // SAFETY: recording; the work is never submitted.
         unsafe { (table.cmd_dispatch)(commands, 1, 1, 1) };
     }
-    // SAFETY: as above.
+    // SAFETY: recording; the work is never submitted.
     let result = unsafe { (table.end_command_buffer)(commands) };
     // SAFETY: it and its command buffer are not used any more.
     unsafe { (table.destroy_command_pool)(handle, pool, &raw const callbacks) };
@@ -161,6 +161,6 @@ fn rd12_no_thread_of_a_loaded_driver_takes_a_byte_of_malloc() {
     }
     // SAFETY: nothing of it is left.
     unsafe { device.destroy_device(Some(&callbacks)) };
-    // SAFETY: as above.
+    // SAFETY: nothing of it is left.
     unsafe { instance.destroy_instance(Some(&callbacks)) };
 }

@@ -81,20 +81,20 @@ const IMAGE: ImageInfo = ImageInfo::new_2d(37, 7, 9, ImageUsage::SAMPLED);
 fn everything(device: &AshDevice) -> Result<(), DeviceError> {
     // SAFETY: the fake looks at no handle.
     let buffer = unsafe { device.create_buffer(&BUFFER) }?;
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     let image = unsafe { device.create_image(&IMAGE) }?;
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     let needs = unsafe { device.buffer_requirements(buffer) };
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     assert_eq!(unsafe { device.image_requirements(image) }, needs);
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     let memory = unsafe { device.allocate(&MemoryRequest::new(needs.size, 1)) }?;
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     unsafe { device.bind_buffer(buffer, memory, 64) }?;
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     unsafe { device.bind_image(image, memory, 128) }?;
     assert_eq!(
-        // SAFETY: as above.
+        // SAFETY: the fake looks at no handle.
         unsafe { device.map(memory, 640, 64) }?.as_ptr() as usize,
         640,
         "the fake's answer is the offset"
@@ -104,21 +104,21 @@ fn everything(device: &AshDevice) -> Result<(), DeviceError> {
         offset: 0,
         size: 128,
     };
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle, and the ranges live.
     unsafe { device.flush(&[range]) }?;
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle, and the ranges live.
     unsafe { device.invalidate(&[range]) }?;
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     unsafe { device.unmap(memory) };
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     assert_eq!(unsafe { device.commitment(memory) }, Some(4096));
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     unsafe { device.buffer_address(buffer) };
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     unsafe { device.destroy_buffer(buffer) };
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     unsafe { device.destroy_image(image) };
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     unsafe { device.free(memory) };
     Ok(())
 }
@@ -343,13 +343,13 @@ fn resources_carry_families_and_external_types_where_there_are_some() {
         QueueFamilies::EXCLUSIVE,
         "one family alone needs no sharing"
     );
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     unsafe { device.create_image(&IMAGE) }.unwrap();
     assert_eq!(
         (fake().seen.extent, fake().seen.concurrent),
         ((7, 9, 1), false)
     );
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     unsafe {
         device.create_image(&ImageInfo {
             external: ExternalHandleTypes::OPAQUE_FD,
@@ -400,7 +400,7 @@ fn forty_ranges_are_forty_ranges() {
             size: 128,
         })
         .collect();
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle, and the ranges live.
     assert_eq!(unsafe { device.flush(&ranges) }, Ok(()));
     assert_eq!(fake().calls("vkFlushMappedMemoryRanges"), 3);
     assert_eq!(
@@ -412,7 +412,7 @@ fn forty_ranges_are_forty_ranges() {
         ..Fake::NEW
     });
     assert_eq!(
-        // SAFETY: as above.
+        // SAFETY: the fake looks at no handle, and the ranges live.
         unsafe { device.invalidate(&ranges) },
         Err(DeviceError::OutOfHostMemory)
     );
@@ -421,7 +421,7 @@ fn forty_ranges_are_forty_ranges() {
         1,
         "the rest is not tried"
     );
-    // SAFETY: as above.
+    // SAFETY: the fake looks at no handle.
     assert_eq!(unsafe { device.flush(&[]) }, Ok(()));
     assert_eq!(fake().calls("vkFlushMappedMemoryRanges"), 0);
 }
@@ -458,10 +458,10 @@ fn each_refusal_comes_back_as_what_it_is() {
             unsafe { device.allocate(&MemoryRequest::new(1, 0)) },
             Err(heard)
         );
-        // SAFETY: as above.
+        // SAFETY: the fake looks at no handle.
         let memory = unsafe { device.allocate(&MemoryRequest::new(1, 0)) }.expect("it fails once");
         assert_eq!(
-            // SAFETY: as above. Offset 0 is the null pointer that the fake then answers with.
+            // SAFETY: the fake looks at no handle. Offset 0 is the null pointer that it then answers with.
             unsafe { device.map(memory, 0, 1) },
             Err(DeviceError::MapFailed),
             "null is not believed"

@@ -98,11 +98,11 @@ unsafe extern "system" fn reallocation(
     scope: vk::SystemAllocationScope,
 ) -> *mut c_void {
     if size == 0 {
-        // SAFETY: forwarded.
+        // SAFETY: a live block of these callbacks, or NULL, by Vulkan's contract.
         unsafe { free(user, original) };
         return ptr::null_mut();
     }
-    // SAFETY: forwarded.
+    // SAFETY: the user data of these callbacks, by Vulkan's contract.
     let moved = unsafe { allocation(user, size, alignment, scope) };
     if !moved.is_null() && !original.is_null() {
         // SAFETY: every block has a front.
@@ -115,7 +115,7 @@ unsafe extern "system" fn reallocation(
                 old.size.min(size),
             )
         };
-        // SAFETY: forwarded.
+        // SAFETY: the old block lives, by Vulkan's contract; its bytes have moved.
         unsafe { free(user, original) };
     }
     moved

@@ -97,7 +97,7 @@ impl Live {
         // SAFETY: of the instance, here and below.
         let told = unsafe { instance.get_physical_device_properties(physical) };
         let version = version.min(told.api_version);
-        // SAFETY: as above.
+        // SAFETY: of the instance, which lives.
         let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
         let copies = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE | vk::QueueFlags::TRANSFER;
         let family = families
@@ -105,7 +105,7 @@ impl Live {
             .position(|family| family.queue_flags.intersects(copies))
             .ok_or("no queue copies")?;
         let family = u32::try_from(family).map_err(|_| "too many queue families")?;
-        // SAFETY: as above.
+        // SAFETY: of the instance, which lives.
         let extensions =
             unsafe { instance.enumerate_device_extension_properties(physical) }.unwrap_or_default();
         let has = |name: &CStr| {
@@ -264,7 +264,7 @@ impl Live {
                 .queue_submit(self.queue, &submit, vk::Fence::null())
         }
         .unwrap();
-        // SAFETY: as above.
+        // SAFETY: one thread uses the queue at a time: the tests run one after the other.
         unsafe { self.device.queue_wait_idle(self.queue) }.unwrap();
         // SAFETY: nothing of the pool is in use any more.
         unsafe { self.device.destroy_command_pool(pool, None) };

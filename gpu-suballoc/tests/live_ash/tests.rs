@@ -77,7 +77,7 @@ fn says(live: &Live, gpu: &Gpu<'_>) -> Unseen {
         live.instance
             .get_physical_device_memory_properties(live.physical)
     };
-    // SAFETY: as above.
+    // SAFETY: of the instance.
     let limits = unsafe { live.instance.get_physical_device_properties(live.physical) }.limits;
     println!("  {told:?}");
     let heaps = memory.memory_heaps_as_slice().iter();
@@ -172,7 +172,7 @@ fn bytes(live: &Live, gpu: &Gpu<'_>) -> Unseen {
         live.copy(&ways.map(|((from, start), (to, end))| (from, start, to, end, 4000)));
         let got = gpu.map(&target).unwrap();
         gpu.invalidate(&target, 0, u64::MAX).unwrap();
-        // SAFETY: as above; the device is through.
+        // SAFETY: mapped, and as long as that; the device is through.
         let seen = unsafe { std::slice::from_raw_parts(got.as_ptr(), BYTES) };
         let expected = |at| match at {
             8..4008 => pattern(at - 8 + 52),

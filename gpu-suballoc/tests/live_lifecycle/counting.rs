@@ -34,7 +34,7 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     let real = unsafe {
         std::mem::transmute::<*mut (), vk::PFN_vkGetInstanceProcAddr>(INSTANCE.load(SeqCst))
     };
-    // SAFETY: forwarded.
+    // SAFETY: the caller's instance and name, as the driver's function demands them of it.
     let function = unsafe { real(instance, name) };
     // SAFETY: a C string, as Vulkan demands.
     if unsafe { CStr::from_ptr(name) } == c"vkGetDeviceProcAddr" {
@@ -54,7 +54,7 @@ unsafe extern "system" fn get_device_proc_addr(
     // SAFETY: set above, from a function of this type.
     let real =
         unsafe { std::mem::transmute::<*mut (), vk::PFN_vkGetDeviceProcAddr>(DEVICE.load(SeqCst)) };
-    // SAFETY: forwarded.
+    // SAFETY: the caller's device and name, as the driver's function demands them of it.
     let function = unsafe { real(device, name) };
     // SAFETY: a C string, as Vulkan demands.
     let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
@@ -74,7 +74,7 @@ macro_rules! objects {
                 // SAFETY: the driver's function of this name; handles of these kinds are numbers.
                 let real = unsafe { std::mem::transmute::<*mut (), Create>($real.load(SeqCst)) };
                 in_command($make);
-                // SAFETY: forwarded.
+                // SAFETY: the caller's arguments, as the driver's function demands them of it.
                 let result = unsafe { real(device, info, with, made) };
                 if result == vk::Result::SUCCESS {
                     $live.fetch_add(1, SeqCst);
@@ -86,9 +86,9 @@ macro_rules! objects {
                 type Destroy = unsafe extern "system" fn(vk::Device, u64, *const c_void);
                 $live.fetch_sub(i64::from(object != 0), SeqCst);
                 in_command($end);
-                // SAFETY: as above.
+                // SAFETY: the driver's function of this name; handles of these kinds are numbers.
                 let real = unsafe { std::mem::transmute::<*mut (), Destroy>($gone.load(SeqCst)) };
-                // SAFETY: forwarded.
+                // SAFETY: the caller's arguments, as the driver's function demands them of it.
                 unsafe { real(device, object, with) }
             }
         )*
@@ -145,7 +145,7 @@ unsafe extern "system" fn allocate(
     let real =
         unsafe { std::mem::transmute::<*mut (), vk::PFN_vkAllocateMemory>(ALLOCATE.load(SeqCst)) };
     in_command("vkAllocateMemory");
-    // SAFETY: forwarded.
+    // SAFETY: the caller's arguments, as the driver's function demands them of it.
     let result = unsafe { real(device, info, with, made) };
     if result == vk::Result::SUCCESS {
         // SAFETY: a handle was written.
@@ -168,7 +168,7 @@ unsafe extern "system" fn free(
     );
     // SAFETY: the driver's function of this name.
     let real = unsafe { std::mem::transmute::<*mut (), vk::PFN_vkFreeMemory>(FREE.load(SeqCst)) };
-    // SAFETY: forwarded.
+    // SAFETY: the caller's arguments, as the driver's function demands them of it.
     unsafe { real(device, memory, with) }
 }
 
@@ -187,7 +187,7 @@ unsafe extern "system" fn create_pipelines(
         )
     };
     in_command("vkCreateComputePipelines");
-    // SAFETY: forwarded.
+    // SAFETY: the caller's arguments, as the driver's function demands them of it.
     let result = unsafe { real(device, cache, count, infos, with, made) };
     PIPELINES.fetch_add(
         if result == vk::Result::SUCCESS {
@@ -210,6 +210,6 @@ unsafe extern "system" fn destroy_pipeline(
     let real = unsafe {
         std::mem::transmute::<*mut (), vk::PFN_vkDestroyPipeline>(PIPELINE_GONE.load(SeqCst))
     };
-    // SAFETY: forwarded.
+    // SAFETY: the caller's arguments, as the driver's function demands them of it.
     unsafe { real(device, pipeline, with) }
 }

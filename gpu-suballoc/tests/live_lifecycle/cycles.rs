@@ -170,7 +170,7 @@ fn file(live: &Live) {
         pipeline_cache_data: &blob,
         ..info(live, &memory, get)
     };
-    // SAFETY: as above.
+    // SAFETY: all of one another, and alive while `live` is.
     let context = unsafe { home.acquire_ash(again) }.expect("acquired with what the cache had");
     let restored = context.shaders().restore(&stored, |_, binary| {
         let words: Vec<u32> = binary

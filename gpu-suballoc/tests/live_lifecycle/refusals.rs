@@ -24,7 +24,7 @@ impl RefusingApplication {
     /// The host outlives it.
     pub(crate) unsafe fn on(live: &Live, host: &(impl HostAllocator + Sync)) -> Self {
         counting::forward_to(live.entry.static_fn().get_instance_proc_addr);
-        // SAFETY: the caller's promise.
+        // SAFETY: the host outlives the context.
         let root = unsafe { Context::root(host, ContextOptions::new("application")) }.unwrap();
         let [shared, memory] = ["shared", "contexts"].map(|name| root.child(name).unwrap());
         Self {

@@ -69,7 +69,7 @@ fn version_of(live: &Live) -> String {
         .split_whitespace()
         .find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
     // SwiftShader tells its number alone.
-    // SAFETY: as above.
+    // SAFETY: of the instance, which lives.
     let number =
         unsafe { live.instance.get_physical_device_properties(live.physical) }.driver_version;
     let parts = [

@@ -48,7 +48,7 @@ extern "C" fn calloc(number: usize, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     count();
-    // SAFETY: the caller's promise.
+    // SAFETY: a block of the C library's or NULL, by the contract of `realloc`.
     unsafe { __libc_realloc(block, size) }
 }
 
@@ -74,7 +74,7 @@ unsafe extern "C" fn posix_memalign(block: *mut *mut c_void, align: usize, size:
     if given.is_null() {
         return 12; // ENOMEM
     }
-    // SAFETY: the caller's promise: a place for the pointer.
+    // SAFETY: a place for a pointer, by the contract of `posix_memalign`.
     unsafe { block.write(given) };
     0
 }

@@ -80,7 +80,7 @@ impl<'h> HeapCallbacks<'h> {
 /// # Safety
 /// The user data of `HeapCallbacks::raw`, which lives.
 unsafe fn of<'a>(user_data: *mut c_void) -> &'a HeapCallbacks<'a> {
-    // SAFETY: the caller's promise.
+    // SAFETY: a `HeapCallbacks`, which lives as long as the driver may call.
     unsafe { &*user_data.cast::<HeapCallbacks<'a>>() }
 }
 
@@ -101,7 +101,7 @@ unsafe extern "system" fn reallocation(
     align: usize,
     scope: vk::SystemAllocationScope,
 ) -> *mut c_void {
-    // SAFETY: as above.
+    // SAFETY: the driver passes the user data of this struct.
     let callbacks = unsafe { of(user_data) };
     let new = callbacks.allocate(size, align, scope);
     if !new.is_null() && !old.is_null() {
@@ -121,7 +121,7 @@ unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
     if block.is_null() {
         return;
     }
-    // SAFETY: as above.
+    // SAFETY: the driver passes the user data of this struct.
     let layout = unsafe { of(user_data) }.release(block);
     // SAFETY: allocated with this layout, and forgotten.
     unsafe { dealloc(block.cast(), layout) };
@@ -182,7 +182,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         // SAFETY: nothing of it is left.
         unsafe { self.device.destroy_device(self.callbacks.as_ref()) };
-        // SAFETY: as above.
+        // SAFETY: nothing of it is left.
         unsafe { self.instance.destroy_instance(self.callbacks.as_ref()) };
     }
 }

@@ -183,7 +183,7 @@ fn rd4_each_structure_of_vulkan_1_1_is_written() {
     let mut properties = vk::PhysicalDeviceProperties2::default()
         .push_next(&mut views)
         .push_next(&mut fault);
-    // SAFETY: as above.
+    // SAFETY: the instance lives, and the chain is of outputs.
     unsafe {
         running
             .instance

@@ -49,17 +49,17 @@ fn rd18_each_instance_of_a_draw_counts_its_samples() {
         let recorded = commands.record(|to| {
             // SAFETY: recording, here and below; all that is named lives.
             unsafe { device.cmd_reset_query_pool(to, queries, 0, 1) };
-            // SAFETY: as above.
+            // SAFETY: recording; all that is named lives.
             unsafe { device.cmd_begin_render_pass(to, &begin, vk::SubpassContents::INLINE) };
-            // SAFETY: as above.
+            // SAFETY: recording; all that is named lives.
             unsafe { device.cmd_bind_pipeline(to, vk::PipelineBindPoint::GRAPHICS, pipeline) };
-            // SAFETY: as above.
+            // SAFETY: recording; all that is named lives.
             unsafe { device.cmd_begin_query(to, queries, 0, vk::QueryControlFlags::PRECISE) };
-            // SAFETY: as above. No texture is bound: the driver reads 0.
+            // SAFETY: recording. No texture is bound: the driver reads 0.
             unsafe { device.cmd_draw(to, 3, instances, 0, 0) };
-            // SAFETY: as above.
+            // SAFETY: recording; all that is named lives.
             unsafe { device.cmd_end_query(to, queries, 0) };
-            // SAFETY: as above.
+            // SAFETY: recording; all that is named lives.
             unsafe { device.cmd_end_render_pass(to) };
         });
         assert_eq!(recorded, Ok(()));
@@ -74,13 +74,13 @@ fn rd18_each_instance_of_a_draw_counts_its_samples() {
     commands.end();
     // SAFETY: nothing uses it any more, here and below.
     unsafe { device.destroy_pipeline(pipeline, None) };
-    // SAFETY: as above.
+    // SAFETY: nothing uses it any more.
     unsafe { device.destroy_query_pool(queries, None) };
-    // SAFETY: as above.
+    // SAFETY: nothing uses it any more.
     unsafe { device.destroy_framebuffer(framebuffer, None) };
-    // SAFETY: as above.
+    // SAFETY: nothing uses it any more.
     unsafe { device.destroy_render_pass(pass, None) };
-    // SAFETY: as above.
+    // SAFETY: nothing uses it any more.
     unsafe { device.destroy_image_view(view, None) };
     image.end();
 }

@@ -272,7 +272,7 @@ fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through
                     unsafe { device.destroy_command_pool(pool, callbacks) }
                 })
         },
-        // SAFETY: as above.
+        // SAFETY: it and its command buffers are not used any more.
         |pool, callbacks| unsafe { device.destroy_command_pool(pool, callbacks) },
     );
     // Two more than the CTS's groups have: conversions and update templates. Instance, device, sets and command buffers are beside.
@@ -283,13 +283,13 @@ fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through
     }
     // SAFETY: not used any more.
     unsafe { device.destroy_descriptor_set_layout(layout, None) };
-    // SAFETY: as above.
+    // SAFETY: not used any more.
     unsafe { device.destroy_render_pass(pass, None) };
-    // SAFETY: as above.
+    // SAFETY: not used any more.
     unsafe { device.destroy_buffer(buffer, None) };
-    // SAFETY: as above.
+    // SAFETY: not used any more.
     unsafe { device.destroy_image_view(view, None) };
-    // SAFETY: as above.
+    // SAFETY: not used any more.
     unsafe { device.destroy_image(image, None) };
     drop(running);
     assert_eq!(heap.live(), 0);

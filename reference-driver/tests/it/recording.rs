@@ -121,7 +121,7 @@ impl<'d> Bound<'d> {
     pub(crate) fn end(self) {
         // SAFETY: not used any more.
         unsafe { self.device.destroy_image(self.image, None) };
-        // SAFETY: as above.
+        // SAFETY: not used any more.
         unsafe { self.device.free_memory(self.memory, None) };
     }
 }

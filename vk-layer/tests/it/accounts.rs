@@ -58,7 +58,7 @@ unsafe extern "system" fn allocation(
     // SAFETY: the callbacks of a bridge that lives.
     let behind = unsafe { &*user_data.cast::<RawCallbacks>() };
     let allocation = behind.pfn_allocation.expect("a function");
-    // SAFETY: forwarded.
+    // SAFETY: the bridge's own user data; size, alignment and scope are a driver's request.
     unsafe { allocation(behind.p_user_data, size, align, scope) }
 }
 
@@ -66,7 +66,7 @@ unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
     // SAFETY: the callbacks of a bridge that lives.
     let behind = unsafe { &*user_data.cast::<RawCallbacks>() };
     let free = behind.pfn_free.expect("a function");
-    // SAFETY: forwarded.
+    // SAFETY: the bridge's own user data, and a block of its.
     unsafe { free(behind.p_user_data, block) };
 }
 

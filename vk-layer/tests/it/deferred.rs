@@ -96,7 +96,7 @@ fn pipelines(device: Handle, layer: &Layer, callbacks: *const RawCallbacks, way:
     if way == Way::UsedAgain {
         let mut more = [0; 3];
         let at = more.as_mut_ptr();
-        // SAFETY: as above; the operation is done, and may be used again.
+        // SAFETY: a live device; the operation is done, and may be used again.
         let result = unsafe { create(device, operation, 0, 3, ptr::null(), callbacks, at) };
         assert_eq!(result, 1_000_268_002);
         for expected in [1_000_268_001, 0] {

@@ -79,7 +79,7 @@ fn ly37_the_report_of_a_forked_child_is_that_of_a_process_of_its_own() {
         // SAFETY: no other thread of this process uses the environment.
         unsafe { env::set_var(LAYERS, "VK_LAYER_OF_PARENT") };
         end_all_and_leave_some();
-        // SAFETY: as above.
+        // SAFETY: no other thread of this process uses the environment.
         unsafe { env::remove_var(LAYERS) };
         // More than the layer deems worth telling; what the parent has reported is not compared.
         let grown = vec![1_u8; 64 << 20];

@@ -33,7 +33,7 @@ fn handler_of(signal: i32) -> usize {
 }
 
 fn set_handler(signal: i32) {
-    // SAFETY: as above.
+    // SAFETY: all zeros are a `sigaction`.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
     action.sa_sigaction = own_handler();
     // SAFETY: a handler that may run at any moment: it adds to an atomic.

@@ -102,7 +102,7 @@ unsafe extern "system" fn end(instance: Handle, name: *const c_char) -> Option<V
             void!(groups, Enumerate)
         }
         b"vkGetDeviceProcAddr" => void!(device_end, GetProcAddr),
-        // SAFETY: forwarded.
+        // SAFETY: the caller's instance and name, as Vulkan has them.
         _ => unsafe { next_instance_proc_addr(instance, name) },
     }
 }
@@ -113,7 +113,7 @@ unsafe extern "system" fn device_end(device: Handle, name: *const c_char) -> Opt
         b"vkGetDeviceQueue" => void!(queue, GetQueue),
         b"vkGetDeviceQueue2" => void!(queue_2, GetQueue2),
         b"vkAllocateCommandBuffers" => void!(buffers, Allocate),
-        // SAFETY: forwarded.
+        // SAFETY: the caller's device and name, as Vulkan has them.
         _ => unsafe { next_device_proc_addr(device, name) },
     }
 }
@@ -298,7 +298,7 @@ fn ly83_the_layer_observes_several_instances_of_a_driver_in_one_process() {
         create_without_table(true);
         // SAFETY: a driver that lives as long as the process.
         let first = unsafe { chain(end, observation.clone()) }.expect("the first");
-        // SAFETY: as above.
+        // SAFETY: a driver that lives as long as the process.
         let other = unsafe { chain(next_instance_proc_addr, observation) };
         assert!(other.is_none(), "one end a process");
         live(&Program(first));

@@ -153,7 +153,7 @@ impl Way {
         let free = through.pfn_free.expect("a function");
         // SAFETY: live callbacks, and a live block of another bridge of the process: that the two do not fit is what the test is about.
         let resize = |size| unsafe { reallocation(through.p_user_data, block, size, 8, 1) };
-        // SAFETY: as above.
+        // SAFETY: live callbacks, and a live block of another bridge: that the two do not fit is the test.
         let free = |block| unsafe { free(through.p_user_data, block) };
         match self {
             Self::Free => free(block),

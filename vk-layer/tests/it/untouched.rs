@@ -108,7 +108,7 @@ fn ly8_chains_private_data_and_features_reach_the_driver_untouched_but_for_the_l
     let mut other = LinkInfo::new(48, &link);
     let given = CreateInfo::new(&mut other);
     let mut second = ptr::null_mut();
-    // SAFETY: as above.
+    // SAFETY: as the loader calls a layer; the instance stands for its physical device.
     let result = unsafe { create(instance, (&raw const given).cast(), NONE, &raw mut second) };
     assert_eq!((result, last_info()), (0, (&raw const given).addr()));
     layer.destroy_device(second, NONE);

@@ -49,7 +49,7 @@ unsafe impl HostAllocator for Within<'_> {
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         self.call();
-        // SAFETY: the caller's promise.
+        // SAFETY: a block of the allocator behind, with the layout and scope that it was taken with.
         unsafe { self.behind.deallocate(block, layout, scope) };
     }
 }

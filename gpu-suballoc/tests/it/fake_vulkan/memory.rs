@@ -23,17 +23,17 @@ pub(super) unsafe extern "system" fn allocate(
                 change(|fake| fake.seen.dedicated = (told.buffer.as_raw(), told.image.as_raw()));
             }
             vk::StructureType::MEMORY_PRIORITY_ALLOCATE_INFO_EXT => {
-                // SAFETY: as above.
+                // SAFETY: of this type, by its `sType`.
                 let told = unsafe { &*structure.cast::<vk::MemoryPriorityAllocateInfoEXT<'_>>() };
                 change(|fake| fake.seen.priority = told.priority);
             }
             vk::StructureType::EXPORT_MEMORY_ALLOCATE_INFO => {
-                // SAFETY: as above.
+                // SAFETY: of this type, by its `sType`.
                 let told = unsafe { &*structure.cast::<vk::ExportMemoryAllocateInfo<'_>>() };
                 change(|fake| fake.seen.export = told.handle_types.as_raw());
             }
             vk::StructureType::MEMORY_ALLOCATE_FLAGS_INFO => {
-                // SAFETY: as above.
+                // SAFETY: of this type, by its `sType`.
                 let told = unsafe { &*structure.cast::<vk::MemoryAllocateFlagsInfo<'_>>() };
                 change(|fake| fake.seen.flags = told.flags.as_raw());
             }
@@ -77,7 +77,7 @@ pub(super) unsafe extern "system" fn flush(
     ranges: *const vk::MappedMemoryRange<'_>,
 ) -> vk::Result {
     called(4, ptr::null());
-    // SAFETY: forwarded.
+    // SAFETY: `count` ranges, by Vulkan's contract.
     unsafe { note_ranges(count, ranges) }
 }
 
@@ -87,14 +87,14 @@ pub(super) unsafe extern "system" fn invalidate(
     ranges: *const vk::MappedMemoryRange<'_>,
 ) -> vk::Result {
     called(5, ptr::null());
-    // SAFETY: forwarded.
+    // SAFETY: `count` ranges, by Vulkan's contract.
     unsafe { note_ranges(count, ranges) }
 }
 
 /// # Safety
 /// So many ranges.
 unsafe fn note_ranges(count: u32, ranges: *const vk::MappedMemoryRange<'_>) -> vk::Result {
-    // SAFETY: the caller's promise.
+    // SAFETY: `count` ranges, of which there is one at least.
     let last = unsafe { ranges.wrapping_add(count as usize - 1).read() };
     change(|fake| fake.seen.ranges = [fake.seen.ranges[1], (count, last.offset, last.size)]);
     result()

@@ -155,9 +155,9 @@ pub(crate) fn vulkan() -> (ash::Entry, ash::Instance, ash::Device) {
     };
     // SAFETY: the function is one, below.
     let entry = unsafe { ash::Entry::from_static_fn(table) };
-    // SAFETY: as above; the fake looks at no handle.
+    // SAFETY: the entry's functions are the fake's, which looks at no handle.
     let instance = unsafe { ash::Instance::load(entry.static_fn(), vk::Instance::from_raw(1)) };
-    // SAFETY: as above.
+    // SAFETY: the instance's functions are the fake's, which looks at no handle.
     let device = unsafe { ash::Device::load(instance.fp_v1_0(), vk::Device::from_raw(2)) };
     (entry, instance, device)
 }

@@ -135,7 +135,7 @@ pub(super) unsafe extern "system" fn buffer_requirements2(
     told: *mut vk::MemoryRequirements2<'_>,
 ) {
     called(14, ptr::null());
-    // SAFETY: forwarded.
+    // SAFETY: room for one, by Vulkan's contract.
     unsafe { requirements2(told) }
 }
 
@@ -145,14 +145,14 @@ pub(super) unsafe extern "system" fn image_requirements2(
     told: *mut vk::MemoryRequirements2<'_>,
 ) {
     called(15, ptr::null());
-    // SAFETY: forwarded.
+    // SAFETY: room for one, by Vulkan's contract.
     unsafe { requirements2(told) }
 }
 
 /// # Safety
 /// A structure to be filled in.
 unsafe fn requirements2(told: *mut vk::MemoryRequirements2<'_>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: room for one, by Vulkan's contract.
     let told = unsafe { &mut *told };
     told.memory_requirements = NEEDS;
     walk(told.p_next.cast_const(), |structure| {

@@ -254,7 +254,7 @@ unsafe extern "system" fn create_pipelines(
     made: *mut vk::Pipeline,
 ) -> vk::Result {
     assert_eq!(count, 1);
-    // SAFETY: forwarded.
+    // SAFETY: the arguments are of the type that this alias of `create_pipeline` has, by Vulkan's contract.
     unsafe { create_pipeline(device, infos, with, made) }
 }
 
@@ -276,7 +276,7 @@ unsafe extern "system" fn begin_cache(
         .to_vec()
     };
     driver(device.as_raw()).state.lock().unwrap().cache = data;
-    // SAFETY: forwarded.
+    // SAFETY: room for one handle, by Vulkan's contract.
     unsafe { create_cache(device, info, with, made) }
 }
 

@@ -26,7 +26,7 @@ unsafe extern "system" fn take(
 }
 
 unsafe extern "system" fn give(user: *mut c_void, block: *mut c_void) {
-    // SAFETY: as above.
+    // SAFETY: the user data is the scene's host, which outlives its blocks.
     unsafe { &*user.cast::<SceneHost>() }.0.fetch_sub(1, SeqCst);
     // SAFETY: taken above with this layout.
     unsafe {
@@ -71,7 +71,7 @@ impl SceneMemory {
     /// # Safety
     /// The allocator outlives it.
     pub(crate) unsafe fn on(host: &(impl HostAllocator + Sync)) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the host outlives the context.
         Self::over(unsafe { Context::root(host, ContextOptions::new("application")) }.unwrap())
     }
 

@@ -46,7 +46,7 @@ pub(super) fn devices<S: Stage>(stage: &S, _: usize) {
         let of = MemoryHandle::from_raw(1).unwrap();
         // SAFETY: the fake looks at no handle.
         assert_eq!(unsafe { ours.commitment(of) }, Some(4096));
-        // SAFETY: as above.
+        // SAFETY: the fake looks at no handle.
         let ours = unsafe { AshDevice::of_device(&instance, physical, &device, options) };
         everything(&ours).unwrap();
         // SAFETY: the fake looks at no handle; of 1.0 nothing is asked.

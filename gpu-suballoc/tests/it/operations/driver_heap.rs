@@ -13,7 +13,7 @@ pub(crate) static IN_DRIVER: AtomicU64 = AtomicU64::new(0);
 unsafe impl GlobalAlloc for DriverHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_DRIVER.fetch_add(1, SeqCst);
-        // SAFETY: forwarded.
+        // SAFETY: a layout that is not empty, by `GlobalAlloc`.
         let block = unsafe { System.alloc(layout) };
         IN_DRIVER.fetch_sub(1, SeqCst);
         block
@@ -21,14 +21,14 @@ unsafe impl GlobalAlloc for DriverHeap {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         IN_DRIVER.fetch_add(1, SeqCst);
-        // SAFETY: forwarded.
+        // SAFETY: a layout that is not empty, by `GlobalAlloc`.
         let block = unsafe { System.alloc_zeroed(layout) };
         IN_DRIVER.fetch_sub(1, SeqCst);
         block
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: forwarded.
+        // SAFETY: a block of the system's with its layout, by `GlobalAlloc`.
         unsafe { System.dealloc(block, layout) }
     }
 }

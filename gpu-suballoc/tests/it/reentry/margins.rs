@@ -142,7 +142,7 @@ fn what_is_placed_where_a_margin_is_being_asked_for_loses_nothing() {
             unsafe { mapping.as_ptr().write_bytes(7, mapping.len()) };
             step(ASKED, WRITTEN);
             wait(ANSWERED, Duration::from_secs(10));
-            // SAFETY: as above; this thread alone has it.
+            // SAFETY: mapped, and as long as that; this thread alone has it.
             let bytes = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), mapping.len()) };
             assert!(bytes.iter().all(|byte| *byte == 7), "some were discarded");
             drop(mapping);

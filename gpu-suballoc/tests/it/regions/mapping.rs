@@ -65,7 +65,7 @@ fn h109_whole_size_is_the_rest_of_the_region_and_0_bytes_are_none() {
             // SAFETY: mapped, so long, nobody else's.
             let seen = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), mapping.len()) };
             assert!(seen[64..].iter().all(|byte| *byte == 5));
-            // SAFETY: as above.
+            // SAFETY: within the mapped memory object; nobody writes to it.
             let other = unsafe { beside.as_ptr().read() };
             assert_ne!(other, 5, "a neighbour's bytes are not read again");
             // SAFETY: mapped, so long, and no longer looked at.
@@ -98,7 +98,7 @@ fn a_region_goes_with_its_last_mapping() {
         let destroyed = || s.mock.calls(MockCall::DestroyBuffer);
         // SAFETY: both are mapped still.
         unsafe { of_crop.as_ptr().write(3) };
-        // SAFETY: as above.
+        // SAFETY: both are mapped still.
         assert_eq!(unsafe { of_region.as_ptr().wrapping_add(64).read() }, 3);
         drop(of_region);
         assert_eq!(destroyed(), 0);

@@ -40,7 +40,7 @@ fn stray(s: &Scene<'_>, region: &Region, offset: isize) {
     let there = mapping.as_ptr().wrapping_offset(offset);
     // SAFETY: the mock maps whole memory objects, and the tests stay within them.
     let byte = unsafe { there.read() };
-    // SAFETY: as above.
+    // SAFETY: the mock maps whole memory objects, and the tests stay within them.
     unsafe { there.write(!byte) };
 }
 
@@ -222,7 +222,7 @@ fn a_look_at_a_margin_keeps_what_was_not_flushed() {
             unsafe { mapping.as_ptr().write_bytes(7, size) };
             assert_eq!(corrupted(&s), []);
             s.gpu.flush(&region, 0, region.size()).unwrap();
-            // SAFETY: as above.
+            // SAFETY: mapped, so many bytes long, and nobody else is at it.
             let all = unsafe { core::slice::from_raw_parts(mapping.as_ptr(), size) };
             assert!(all.iter().all(|byte| *byte == 7), "margin of {margin}");
             drop(mapping);

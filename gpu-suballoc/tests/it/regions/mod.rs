@@ -13,11 +13,11 @@ macro_rules! forward_memory {
             &self,
             request: &gpu_suballoc::device::MemoryRequest,
         ) -> Result<gpu_suballoc::device::MemoryHandle, gpu_suballoc::device::DeviceError> {
-            // SAFETY: forwarded.
+            // SAFETY: a request of the contract that the wrapped device has, too.
             unsafe { self.$device.allocate(request) }
         }
         unsafe fn free(&self, memory: gpu_suballoc::device::MemoryHandle) {
-            // SAFETY: forwarded.
+            // SAFETY: the wrapped device allocated it; it is not used again.
             unsafe { self.$device.free(memory) }
         }
         unsafe fn map(
@@ -26,25 +26,25 @@ macro_rules! forward_memory {
             offset: u64,
             size: u64,
         ) -> Result<core::ptr::NonNull<u8>, gpu_suballoc::device::DeviceError> {
-            // SAFETY: forwarded.
+            // SAFETY: memory of the wrapped device that is not mapped, and a range within it.
             unsafe { self.$device.map(memory, offset, size) }
         }
         unsafe fn unmap(&self, memory: gpu_suballoc::device::MemoryHandle) {
-            // SAFETY: forwarded.
+            // SAFETY: memory of the wrapped device that is mapped.
             unsafe { self.$device.unmap(memory) }
         }
         unsafe fn flush(
             &self,
             ranges: &[gpu_suballoc::device::MappedRange],
         ) -> Result<(), gpu_suballoc::device::DeviceError> {
-            // SAFETY: forwarded.
+            // SAFETY: ranges of mapped memory of the wrapped device.
             unsafe { self.$device.flush(ranges) }
         }
         unsafe fn invalidate(
             &self,
             ranges: &[gpu_suballoc::device::MappedRange],
         ) -> Result<(), gpu_suballoc::device::DeviceError> {
-            // SAFETY: forwarded.
+            // SAFETY: ranges of mapped memory of the wrapped device.
             unsafe { self.$device.invalidate(ranges) }
         }
     };
@@ -336,7 +336,7 @@ impl Drop for Foreign<'_> {
     fn drop(&mut self) {
         // SAFETY: made in `new`, and nobody's any more.
         unsafe { self.mock.destroy_buffer(self.buffer) };
-        // SAFETY: as above.
+        // SAFETY: allocated in `new`, and nobody's any more.
         unsafe { self.mock.free(self.memory) };
     }
 }

@@ -23,11 +23,11 @@ fn di2_u101_the_programs_own_resource_is_named_and_stays_the_programs() {
         (of_image.external, of_buffer.external) = (external, external);
         // SAFETY: a mock, here and below.
         let picture = unsafe { s.mock.create_image(&of_image) }.unwrap();
-        // SAFETY: as above.
+        // SAFETY: the mock takes any description.
         let numbers = unsafe { s.mock.create_buffer(&of_buffer) }.unwrap();
-        // SAFETY: as above.
+        // SAFETY: the mock made it.
         let of_picture = unsafe { s.mock.image_requirements(picture) };
-        // SAFETY: as above.
+        // SAFETY: the mock made it.
         let of_numbers = unsafe { s.mock.buffer_requirements(numbers) };
         for (name, needs) in [
             (ResourceHandle::Image(picture), of_picture),
@@ -52,17 +52,17 @@ fn di2_u101_the_programs_own_resource_is_named_and_stays_the_programs() {
             assert_eq!((region.buffer(), region.image()), (None, None));
             let memory = region.memory().unwrap();
             let bound = match name {
-                // SAFETY: as above.
+                // SAFETY: the mock made both, and the image is not bound.
                 ResourceHandle::Image(image) => unsafe { s.mock.bind_image(image, memory, 0) },
-                // SAFETY: as above.
+                // SAFETY: the mock made both, and the buffer is not bound.
                 ResourceHandle::Buffer(buffer) => unsafe { s.mock.bind_buffer(buffer, memory, 0) },
             };
             assert_eq!(bound, Ok(()));
             // The program's: a free of the region would be a second destruction.
             match name {
-                // SAFETY: as above.
+                // SAFETY: the mock made it; not used again.
                 ResourceHandle::Image(image) => unsafe { s.mock.destroy_image(image) },
-                // SAFETY: as above.
+                // SAFETY: the mock made it; not used again.
                 ResourceHandle::Buffer(buffer) => unsafe { s.mock.destroy_buffer(buffer) },
             }
             s.free(region);
@@ -82,14 +82,14 @@ fn di2_u101_a_named_resource_shares_no_block() {
     on_every(|s| {
         // SAFETY: a mock, here and below.
         let buffer = unsafe { s.mock.create_buffer(&BufferInfo::new(5000, COPIED)) }.unwrap();
-        // SAFETY: as above.
+        // SAFETY: the mock made it.
         let needs = unsafe { s.mock.buffer_requirements(buffer) };
         assert!(!needs.requires_dedicated);
         let name = ResourceHandle::Buffer(buffer);
         let region = s.gpu.allocate(&needs, &any().dedicated_for(name)).unwrap();
         assert_eq!(s.request_of(&region).dedicated, Some(name));
         assert!(region.is_dedicated());
-        // SAFETY: as above; not used again.
+        // SAFETY: the mock made it; not used again.
         unsafe { s.mock.destroy_buffer(buffer) };
         s.free(region);
     });

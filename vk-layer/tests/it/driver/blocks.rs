@@ -35,7 +35,7 @@ pub(super) fn free_malloc_through(callbacks: &RawCallbacks) {
     unsafe { foreign.cast::<u8>().write_bytes(7, 64) };
     // SAFETY: live callbacks; that the block is none of theirs is what the layer is to find.
     unsafe { free.expect("a function")(callbacks.p_user_data, foreign) };
-    // SAFETY: as above; 1 is the scope of objects.
+    // SAFETY: live callbacks; that the block is none of theirs is what the layer is to find. 1 is the scope of objects.
     let moved =
         unsafe { reallocation.expect("a function")(callbacks.p_user_data, foreign, 128, 8, 1) };
     assert!(moved.is_null());

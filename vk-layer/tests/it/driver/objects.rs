@@ -117,7 +117,7 @@ pub(super) unsafe extern "system" fn create_operation(
     callbacks: Callbacks,
     object: *mut u64,
 ) -> i32 {
-    // SAFETY: forwarded.
+    // SAFETY: NULL or live callbacks and a place for the object, by Vulkan's contract.
     unsafe { create_buffer(device, ptr::null(), callbacks, object) }
 }
 
@@ -130,6 +130,6 @@ pub(super) unsafe extern "system" fn create_pool(
     // SAFETY: NULL or live callbacks.
     let copy = unsafe { callbacks.as_ref() }.copied();
     DRIVER.with_borrow_mut(|driver| driver.pool = copy);
-    // SAFETY: forwarded.
+    // SAFETY: NULL or live callbacks and a place for the object, by Vulkan's contract.
     unsafe { create_buffer(device, info, callbacks, object) }
 }

@@ -41,7 +41,7 @@ pub(super) unsafe extern "system" fn create_deferred_pipelines(
     objects: *mut u64,
 ) -> i32 {
     if operation == 0 {
-        // SAFETY: forwarded.
+        // SAFETY: `count` infos and places, and NULL or live callbacks, by Vulkan's contract.
         return unsafe { create_pipelines(device, cache, count, infos, callbacks, objects) };
     }
     note("vkCreateRayTracingPipelinesKHR", callbacks);

@@ -164,7 +164,7 @@ impl Drop for LifecycleSubject {
         );
         // SAFETY: leaked in `new`; nobody calls back any more.
         drop(unsafe { Box::from_raw(ptr::from_ref(table).cast_mut()) });
-        // SAFETY: as above.
+        // SAFETY: leaked in `new`; nobody calls back any more.
         drop(unsafe { Box::from_raw(ptr::from_ref(home).cast_mut()) });
         for hook in self.devices.iter().filter_map(|known| known.hook) {
             // SAFETY: leaked where its device was loaded, which calls it no more.
@@ -210,7 +210,7 @@ fn release_context(user: *mut c_void, id: Option<DeviceContextId>) {
         0,
         "no handler is called with a lock held"
     );
-    // SAFETY: as above.
+    // SAFETY: every dispatch here is asked with a switch.
     let switch = unsafe { &*user.cast::<Switch>() };
     assert_eq!(Ok(id), switch.answer, "the one that was acquired");
     switch.released.set(switch.released.get() + 1);

@@ -154,7 +154,7 @@ unsafe impl HostAllocator for Lazy {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
         // SAFETY: written when the block was given.
         let front = unsafe { block.cast::<NonNull<u8>>().sub(1) };
-        // SAFETY: as above.
+        // SAFETY: written when the block was given.
         let first = unsafe { front.read() };
         // SAFETY: the system's, with the layout it was taken with.
         unsafe { dealloc(first.as_ptr(), Self::layout(layout)) };
@@ -203,7 +203,7 @@ impl RegionSubject {
         let device = NonNull::from(Box::leak(Box::new(MockDevice::new(profile, Lazy))));
         // SAFETY: on the heap until this ends, which is after its allocator.
         let host_ref: &'static Host = unsafe { host.as_ref() };
-        // SAFETY: as above.
+        // SAFETY: on the heap until this ends, which is after its allocator.
         let device_ref: &'static Device = unsafe { device.as_ref() };
         let reuse = way & 1 == 1;
         let device_limit = device_ref.properties().limits.max_memory_allocation_count;
@@ -600,7 +600,7 @@ impl RegionSubject {
             // SAFETY: the application's own, and nobody uses it.
             unsafe { device.destroy_buffer(buffer) };
         }
-        // SAFETY: as above.
+        // SAFETY: the application's own, and nobody uses it.
         unsafe { device.free(self.backing) };
         assert_eq!(
             device.live_counts(),
@@ -619,7 +619,7 @@ impl Drop for RegionSubject {
         if self.ended.get() {
             // SAFETY: made by `Box::leak`, and nobody has a reference any more.
             drop(unsafe { Box::from_raw(self.device.as_ptr()) });
-            // SAFETY: as above.
+            // SAFETY: made by `Box::leak`, and nobody has a reference any more.
             drop(unsafe { Box::from_raw(self.host.as_ptr()) });
             if let (Some(hook), Some(again)) = (self.hook, self.again) {
                 // SAFETY: leaked in `with`; the device that called it is gone.
