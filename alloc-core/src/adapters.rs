@@ -157,6 +157,7 @@ impl<H: HostAllocator> Scoped<H> {
     }
 
     /// The allocator behind.
+    #[must_use]
     pub const fn host(&self) -> &H {
         &self.host
     }

@@ -287,6 +287,7 @@ impl<A: HostSource> Arena<A> {
     }
 
     /// The base allocator.
+    #[must_use]
     pub const fn base(&self) -> &A {
         &self.base
     }

@@ -109,6 +109,7 @@ impl<T: ?Sized, A: HostSource> TryBox<T, A> {
     /// `value` is a valid `T` that nobody else uses or frees, in a live block of `allocator` (or of what it was cloned
     /// from) of layout `Layout::for_value(value)`; where that has size 0, at any aligned address.
     #[inline]
+    #[must_use]
     pub const unsafe fn from_raw_in(value: NonNull<T>, allocator: A) -> Self {
         Self {
             value,

@@ -94,6 +94,7 @@ impl GcBlocks {
     /// # Safety
     /// See the type.
     #[inline]
+    #[must_use]
     pub unsafe fn allocate_in_slab(self, size: usize, fill: Fill) -> Option<TaggedBlock> {
         // SAFETY: the tree rule.
         let collector = unsafe { self.0.block() };

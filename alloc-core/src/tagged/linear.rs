@@ -145,6 +145,7 @@ impl LinearBlocks {
     /// # Safety
     /// See the type.
     #[inline]
+    #[must_use]
     pub unsafe fn allocate_in_chunk(self, size: usize, fill: Fill) -> Option<NonNull<u8>> {
         // SAFETY: the tree rule.
         let state = unsafe { self.state() };

@@ -71,6 +71,7 @@ impl<A> FailingAllocator<A> {
 
     /// Counts a request to another allocator; `false` if the plan refuses it. Its bytes count as live during this call
     /// only, since their free is not reported.
+    #[must_use]
     pub fn admits(&self, bytes: usize, scope: Scope) -> bool {
         if bytes == 0 {
             return true;

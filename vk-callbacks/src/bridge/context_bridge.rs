@@ -290,6 +290,7 @@ impl<A> fmt::Debug for BareBridge<A> {
 
 impl<A: HostAllocator + Sync> BareBridge<A> {
     /// A bridge over `backing`.
+    #[must_use]
     pub fn new(backing: A) -> Self {
         let key = fresh_key((&raw const backing).addr());
         Self {
@@ -317,6 +318,7 @@ impl<A: HostAllocator + Sync> BareBridge<A> {
     }
 
     /// The backing.
+    #[must_use]
     pub const fn backing(&self) -> &A {
         &self.state.backing
     }

@@ -20,6 +20,7 @@ pub struct ByScope {
 
 impl ByScope {
     /// Asks `number` for each scope.
+    #[must_use]
     pub fn of(number: impl Fn(Scope) -> u64) -> Self {
         Self {
             command: number(Scope::Command),
@@ -43,6 +44,7 @@ impl ByScope {
     }
 
     /// This with one number changed.
+    #[must_use]
     pub fn with(mut self, scope: Scope, change: impl FnOnce(u64) -> u64) -> Self {
         let number = match scope {
             Scope::Command => &mut self.command,

@@ -66,6 +66,7 @@ pub struct Counts {
 
 impl Counts {
     /// The account that has this usage of each scope.
+    #[must_use]
     pub fn of(usage: impl Fn(Scope) -> ScopeUsage) -> Self {
         Self {
             blocks: ByScope::of(|scope| usage(scope).total_blocks),
@@ -163,6 +164,7 @@ pub(super) fn titles(phases: &[Phase]) -> Vec<String> {
 }
 
 /// The title of that phase of several of one name which has most of something; of several the first.
+#[must_use]
 pub fn title_of(phases: &[Phase], name: &str, most: fn(&Phase) -> u64) -> String {
     let called = || {
         phases

@@ -47,11 +47,13 @@ pub struct Leftover {
 
 impl ContextRow {
     /// How many steps it is set in where rows are shown: a file may say any depth.
+    #[must_use]
     pub fn steps(&self) -> usize {
         self.depth.min(MAX_STEPS)
     }
 
     /// A row for a context that only groups others; [`ContextRow::sum_groups`] fills it.
+    #[must_use]
     pub fn group(name: &str, depth: usize) -> Self {
         Self {
             name: name.to_owned(),
@@ -62,6 +64,7 @@ impl ContextRow {
     }
 
     /// With the exact peak of all scopes together, where something knows it.
+    #[must_use]
     pub fn with_peak(mut self, exact: Option<u64>) -> Self {
         if let Some(bytes) = exact {
             (self.peak_bytes, self.peak_slack) = (bytes, 0);

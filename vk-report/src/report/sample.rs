@@ -44,6 +44,7 @@ impl Sampler {
 
     /// A caller may leave out samples at other moments than multiples of this power of two: not every stretch wants a further one, nor each of
     /// very many phases.
+    #[must_use]
     pub fn stride(&self) -> u64 {
         let crowded = (self.phases.len() / 64 + 1).next_power_of_two() as u64;
         self.phases
@@ -103,6 +104,7 @@ impl Sampler {
     }
 
     /// What was kept, in the order of time.
+    #[must_use]
     pub fn samples(&self) -> Vec<Sample> {
         let of_phase = |phase: &Stretches| {
             let end = phase.end.filter(|end| phase.highest.last() != Some(end));

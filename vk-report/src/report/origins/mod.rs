@@ -311,6 +311,7 @@ impl SiteRecorder {
     }
 
     /// The events, if they were recorded; none are recorded from now on.
+    #[must_use]
     pub fn drain_events(&mut self) -> EventLog {
         self.events
             .take()

@@ -25,6 +25,7 @@ impl fmt::Display for Defragmentation {
 
 impl Defragmentation {
     /// `defragmentation: 6 moves of 48.0 KiB in 2 passes freed 3 blocks of 192 KiB`.
+    #[must_use]
     pub fn title(&self) -> String {
         let Self {
             passes,
@@ -45,6 +46,7 @@ impl Defragmentation {
 
 impl DeviceMemory {
     /// What there is, in two lines.
+    #[must_use]
     pub fn lines(&self) -> [String; 2] {
         let Self {
             block_count,
@@ -69,6 +71,7 @@ impl DeviceMemory {
     }
 
     /// `320 KiB in 5 blocks, 250 % of what is live; 128 KiB free in blocks in use, no hole above 16 KiB`.
+    #[must_use]
     pub fn figures(&self) -> String {
         let share = self
             .reserved_percent

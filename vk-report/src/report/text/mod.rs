@@ -320,11 +320,13 @@ fn scopes_in_words(f: &mut fmt::Formatter<'_>, by_scope: &ByScope) -> fmt::Resul
 
 /// The text without control characters: names from drivers, files and the system must not break a line, control the terminal, or reorder
 /// text.
+#[must_use]
 pub fn one_line(text: &str) -> String {
     text.replace(steers, " ")
 }
 
 /// Whether the character breaks a line, controls the terminal, or reorders the text behind it.
+#[must_use]
 pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
