@@ -7,12 +7,20 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::windows::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// The rights of a new report or state: those of its folder.
 pub const PRIVATE: u32 = 0o600;
 /// The rights of a new file that all users may read: those of its folder.
 pub const SHARED: u32 = 0o644;
 const MAX_PARTS: u32 = 1000;
+const PART: &str = ".steward-part";
+/// A part is renamed as soon as it is closed: by then its writer was killed.
+const LEFT_AFTER: Duration = Duration::from_secs(60);
+/// Of the parts that this process has made.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// How a file was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,23 +41,14 @@ pub fn write(path: &Path, bytes: &[u8], _mode: u32) -> io::Result<Written> {
         open_in_place(path)?.write_all(bytes)?;
         return Ok(Written::InPlace);
     }
-    let mut attempts = 0;
-    loop {
-        let (part, mut file) = create_part(path)?;
-        let written = file.write_all(bytes);
-        drop(file);
-        let renamed = written.and_then(|()| fs::rename(&part, path));
-        attempts += 1;
-        match renamed {
-            Ok(()) => return Ok(Written::File),
-            // Once it was closed another writer may have taken it for one that was left.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < MAX_PARTS => {}
-            Err(error) => {
-                let _ = fs::remove_file(&part);
-                return Err(error);
-            }
-        }
+    let (part, mut file) = create_part(path)?;
+    let written = file.write_all(bytes);
+    drop(file);
+    if let Err(error) = written.and_then(|()| fs::rename(&part, path)) {
+        let _ = fs::remove_file(&part);
+        return Err(error);
     }
+    Ok(Written::File)
 }
 
 /// Checks whether [`write()`] could write the file now. Leaves nothing behind.
@@ -146,52 +145,64 @@ fn is_in_place(path: &Path) -> bool {
             .any(|device| name.eq_ignore_ascii_case(device))
 }
 
-/// Nobody else can open, rename or remove the part while it is open.
+/// Nobody else has its name, nor can open, rename or remove it while it is open.
 fn create_part(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut number = 0;
+    remove_left(path, name);
+    let mut attempts = 0;
     loop {
-        let part = part_of(path, name, number);
-        match OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .share_mode(0)
-            .open(&part)
-        {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_PARTS => {
-                if fs::remove_file(&part).is_err() {
-                    number += 1;
-                }
+        let part = part_of(path, name, NUMBER.fetch_add(1, Ordering::Relaxed));
+        let mut options = OpenOptions::new();
+        let created = options.write(true).create_new(true).share_mode(0);
+        match created.open(&part) {
+            // An earlier process had this one's number.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < MAX_PARTS => {
+                attempts += 1;
             }
-            created => {
-                let created = created?;
-                while number < MAX_PARTS && fs::remove_file(part_of(path, name, number + 1)).is_ok()
-                {
-                    number += 1;
-                }
-                return Ok((part, created));
-            }
+            created => return Ok((part, created?)),
         }
     }
 }
 
 fn part_of(path: &Path, name: &OsStr, number: u32) -> PathBuf {
-    let end = format!(".{number}.steward-part");
-    let name: OsString = [OsStr::new("."), name, OsStr::new(&end)]
-        .into_iter()
-        .collect();
-    path.with_file_name(name)
+    let end = format!(".{}-{number}{PART}", process::id());
+    path.with_file_name(beginning_with_dot(name, &end))
+}
+
+fn remove_left(path: &Path, name: &OsStr) {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter();
+    let begin = beginning_with_dot(name, ".");
+    for entry in entries.flatten().flatten() {
+        let part = entry.file_name();
+        let part = part.as_encoded_bytes();
+        let changed = || entry.metadata().and_then(|file| file.modified()).ok();
+        if part.starts_with(begin.as_encoded_bytes())
+            && part.ends_with(PART.as_bytes())
+            && changed().is_some_and(|at| at.elapsed().is_ok_and(|age| age > LEFT_AFTER))
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn beginning_with_dot(name: &OsStr, end: &str) -> OsString {
+    let parts = [OsStr::new("."), name, OsStr::new(end)];
+    parts.into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File};
     use std::path::Path;
+    use std::process;
+    use std::time::SystemTime;
 
     use tempfile::TempDir;
 
     use super::{
-        PRIVATE, Written, append, check, create_part, open, open_settings, part_of, remove, write,
+        LEFT_AFTER, PRIVATE, Written, append, check, create_part, open, open_settings, remove,
+        write,
     };
 
     fn names(folder: &TempDir) -> Vec<String> {
@@ -220,17 +231,31 @@ mod tests {
     }
 
     #[test]
-    fn a_part_stays_while_its_writer_lives_and_goes_with_the_next_one() {
+    fn a_part_is_its_writers_alone_and_one_that_was_left_goes() {
         let folder = tempfile::tempdir().expect("a folder");
         let name = folder.path().join("report");
-        let (part, living) = create_part(&name).expect("a folder");
-        assert_eq!(part, part_of(&name, "report".as_ref(), 0));
-        let dead = part_of(&name, "report".as_ref(), 2);
-        File::create(&dead).expect("a file of a writer that was killed");
-        write(&name, b"text", PRIVATE).expect("another part");
-        assert!(part.is_file() && !dead.exists(), "{:?}", names(&folder));
+        let own = format!(".report.{}-", process::id());
+        // One writer has just closed its part, another one still writes.
+        let (closed, _) = create_part(&name).expect("a folder");
+        let (open, living) = create_part(&name).expect("a folder");
+        for part in [&closed, &open] {
+            let part = part.file_name().and_then(|it| it.to_str()).expect("text");
+            assert!(
+                part.starts_with(&own) && part.ends_with(".steward-part"),
+                "{part}"
+            );
+        }
+        let left = folder.path().join(".report.1-2.steward-part");
+        let file = File::create(&left).expect("a file of a writer that was killed");
+        let long_ago = SystemTime::now() - 2 * LEFT_AFTER;
+        file.set_modified(long_ago).expect("a time");
+        drop(file);
+        write(&name, b"text", PRIVATE).expect("a third part");
+        assert!(closed.is_file() && open.is_file(), "{:?}", names(&folder));
+        assert!(!left.exists(), "{:?}", names(&folder));
         drop(living);
-        write(&name, b"text", PRIVATE).expect("the first part");
+        fs::rename(&closed, &name).expect("nobody has taken it");
+        fs::rename(&open, &name).expect("nobody has taken it");
         assert_eq!(names(&folder), ["report"]);
     }
 
