@@ -353,9 +353,10 @@ fn wn9_a_running_program_is_asked_and_a_break_leaves_the_report() {
         .expect("a number");
     let number = number.trim();
     for words in [
-        ["top", "--once", number],
-        ["mark", number, "--color=never"],
-        ["report", number, "--color=never"],
+        &["top", "--once"][..],
+        &["top", "--once", number],
+        &["mark", number, "--color=never"],
+        &["report", number, "--color=never"],
     ] {
         let asked = steward(words).run();
         assert_eq!(asked.code, Some(0), "{words:?}: {asked}");

@@ -12,7 +12,7 @@ use vk_report::units::bytes;
 
 use super::{Outcome, ProgramError};
 use crate::cli::TopArgs;
-use crate::os::processes::{is_there, own_number, processes, sees_all, state_of};
+use crate::os::processes::{all_states, is_there, own_number, processes, sees_all, state_of};
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -212,10 +212,9 @@ impl Whereabouts {
 }
 
 fn only_state() -> Result<(u32, PathBuf), TopError> {
-    let mut found: Vec<(u32, PathBuf)> = processes()
-        .filter_map(|process| Some((process, state_of(process)?)))
-        .collect();
+    let mut found = all_states();
     found.sort();
+    found.dedup_by_key(|(process, _)| *process);
     match &mut *found {
         [] => Err(TopError::NoProgram),
         [(process, file)] => Ok((*process, std::mem::take(file))),

@@ -188,6 +188,11 @@ pub(crate) fn state_of(process: u32) -> Option<PathBuf> {
     })
 }
 
+pub(crate) fn all_states() -> Vec<(u32, PathBuf)> {
+    let state = |process| Some((process, state_of(process)?));
+    processes().filter_map(state).collect()
+}
+
 pub(crate) struct MappedFile {
     inode: u64,
     pub(crate) path: PathBuf,

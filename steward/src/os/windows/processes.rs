@@ -6,7 +6,6 @@ use std::os::windows::io::{AsRawHandle as _, FromRawHandle as _, OwnedHandle};
 use std::path::PathBuf;
 use std::{env, io};
 
-use vk_report::state_file;
 use windows_sys::Win32::Foundation::{ERROR_BAD_LENGTH, INVALID_HANDLE_VALUE, WAIT_TIMEOUT};
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, MODULEENTRY32W, Module32FirstW, Module32NextW, PROCESSENTRY32W,
@@ -162,15 +161,18 @@ pub(crate) const fn named_file(_: u32, _: &str, _: u64) -> Option<PathBuf> {
 
 /// That of `steward run`. Another process's settings are not read.
 pub(crate) fn state_of(process: u32) -> Option<PathBuf> {
+    let mut states = all_states().into_iter();
+    states.find(|(of, _)| *of == process).map(|(_, file)| file)
+}
+
+/// One walk through the folders of all runs.
+pub(crate) fn all_states() -> Vec<(u32, PathBuf)> {
     let places = [env::temp_dir(), FALLBACK_FOLDER.into()];
     let entries = places.iter().filter_map(|place| fs::read_dir(place).ok());
     let folders = entries.flatten().flatten().filter(|entry| {
         let name = entry.file_name();
         name.as_encoded_bytes().starts_with(RUN.as_bytes())
     });
-    let mut states = folders.flat_map(|folder| states(&folder.path()));
-    let found = states.find(|(of, _)| *of == process && is_running(process));
-    found
-        .map(|(_, file)| file)
-        .filter(|file| state_file::read(file).is_ok())
+    let states = folders.flat_map(|folder| states(&folder.path()));
+    states.filter(|(of, _)| is_running(*of)).collect()
 }
