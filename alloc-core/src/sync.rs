@@ -220,6 +220,15 @@ impl<T> StateMutex<T> {
         }
     }
 
+    /// `None` while the lock is held, and while the process forks.
+    pub fn try_lock(&self) -> Option<StateGuard<'_, T>> {
+        let lock = self.lock.try_lock()?;
+        Some(StateGuard {
+            value: &self.value,
+            _lock: lock,
+        })
+    }
+
     /// The state without the lock: no other thread has a reference.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()

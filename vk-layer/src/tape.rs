@@ -14,6 +14,7 @@ use crate::in_process::observation;
 use crate::os::admit_file_size;
 use crate::per_process::PerProcess;
 use crate::record::{Own, SYSTEM, own};
+use crate::report::description;
 use crate::settings::{complain, settings};
 
 static TAPE: PerProcess<Recorder<'static>> = PerProcess::new();
@@ -37,7 +38,7 @@ pub(crate) fn write() {
         return;
     };
     let mut device = TryString::new_in(own());
-    if let Some(described) = all_accounts().find_map(|accounts| *accounts.description.lock()) {
+    if let Some(described) = all_accounts().find_map(description) {
         let _ = device.try_push_str(described.name());
     }
     let mut trace = TraceText(TryString::new_in(own()));

@@ -18,6 +18,7 @@ use crate::hooks::commands_called;
 use crate::in_process::observation;
 use crate::per_process::PerProcess;
 use crate::record::{Own, own};
+use crate::report;
 use crate::tape::tape;
 
 struct PhaseRow {
@@ -147,7 +148,7 @@ fn begin(name: &'static str) {
 
 /// Also the present moment counts as the end of a phase. `None` before the first instance, or without memory.
 pub(crate) fn fullest() -> Option<Fullest> {
-    let mut timeline = lock(TIMELINE.get()?);
+    let mut timeline = report::part(TIMELINE.get()?)?;
     let counts = counts_of_all();
     timeline.note_fullest(&counts);
     let kinds = timeline.fullest.kinds.as_ref()?;
@@ -171,7 +172,7 @@ impl Fullest {
 
 /// The last phase has its current numbers; the last member is how many phases were lost. `None` before the first instance.
 pub(crate) fn copy(commands: u64) -> Option<(PhaseStarts, Vec<Sample>, u64)> {
-    let mut timeline = lock(TIMELINE.get()?);
+    let mut timeline = report::part(TIMELINE.get()?)?;
     let counts = counts_of_all();
     if let Some(last) = timeline.phases.last_mut() {
         last.peak = peak_of_phase();
@@ -200,7 +201,7 @@ pub(crate) fn copy(commands: u64) -> Option<(PhaseStarts, Vec<Sample>, u64)> {
 
 /// `None` before the first instance.
 pub(crate) fn courses(commands: u64) -> Option<Courses> {
-    let timeline = lock(TIMELINE.get()?);
+    let timeline = report::part(TIMELINE.get()?)?;
     let now = live().map(|(_, live)| (commands, live));
     Some(timeline.points.courses(now))
 }

@@ -11,6 +11,7 @@ use vk_report::report::LeakObject;
 
 use super::origins::Origin;
 use crate::record::{Own, own};
+use crate::report;
 
 pub(super) struct AliveObject {
     origin: &'static Origin,
@@ -101,7 +102,10 @@ impl ObjectTable {
     pub(crate) fn oldest(&self) -> OldestObjects {
         let mut oldest = OldestObjects::new();
         for shard in &self.shards {
-            for ((_, handle), object) in lock(shard).iter() {
+            let Some(shard) = report::part(shard) else {
+                continue;
+            };
+            for ((_, handle), object) in shard.iter() {
                 let origin = ptr::from_ref(object.origin).addr();
                 let of_origin = oldest.entry(origin).or_default();
                 let place = of_origin.partition_point(|(number, _)| *number < object.number);

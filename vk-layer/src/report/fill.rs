@@ -12,9 +12,9 @@ use vk_report::report::{
 use vk_report::state_file::EscapedName;
 use vk_report::state_file::stacks::{MARKS, PEAK_NAMES};
 
-use super::HAS_ENDED;
 use super::process::arguments;
 use super::rows::{Findings, kind_row, memory_row, memory_rows};
+use super::{HAS_ENDED, LEFT_OUT};
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_accounts, all_usage};
 use crate::chain::MEMORY_USES;
 use crate::count::get;
@@ -29,6 +29,9 @@ use crate::os::{MAX_PATH, command_line, executable};
 use crate::record::{Own, own};
 use crate::settings::settings;
 use crate::timeline::{self, Fullest};
+
+const PARTS_LEFT_OUT: &str =
+    "parts are left out (phases, devices or objects) that a thread had when the process ended it";
 
 pub(super) fn report(commands: u64) -> Result<Report, HostError> {
     reserve()?;
@@ -75,7 +78,7 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         drivers: Vec::new(),
     };
     let (guard, fail) = guarding::results();
-    Ok(Report {
+    let mut report = Report {
         unjudged: findings.as_ref().and_then(|of| Unjudged::live(of.lost)),
         findings: findings.map_or_else(Vec::new, |findings| findings.rows),
         fullest_phase: fullest.phase.to_owned(),
@@ -85,7 +88,11 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         callback_coverage: coverage::measured(),
         leaks: alive(),
         ..Report::of_program(source, program, memory, phases)
-    })
+    };
+    if LEFT_OUT.load(Ordering::Relaxed) {
+        report.limits.push(PARTS_LEFT_OUT.to_owned());
+    }
+    Ok(report)
 }
 
 /// Std's collections end the process where there is no memory: what the records may need is acquired and freed first, twice as much, since the
@@ -130,7 +137,7 @@ fn owned(text: &TryString<Own>) -> String {
 fn instance(of: &Accounts, fullest: &Fullest, memory: &mut Vec<VulkanMemory>) -> InstanceAccounts {
     let device = |device: &Accounts| {
         memory.push(memory_of(device));
-        let description = *device.description.lock();
+        let description = super::description(device);
         DeviceAccounts {
             in_use: device.is_in_use(),
             kinds: kinds(device, fullest),

@@ -24,13 +24,15 @@ mod rows;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use alloc_core::{HostError, TryString};
 use vk_report::files::{self, PRIVATE};
 use vk_report::report;
 
-use crate::accounts::INSTANCES;
+use crate::accounts::{Accounts, INSTANCES};
+use crate::description::DeviceDescription;
 use crate::file_name::write_named;
 use crate::hooks::{COMMANDS, caught, commands_called, has_live_instance};
 use crate::once::OnceAcrossForks;
@@ -47,6 +49,8 @@ pub(crate) use request::{listen, write_if_requested};
 static REPORTED: AtomicU64 = AtomicU64::new(0);
 
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+/// Whether a thread had a part of a report when the process ended.
+static LEFT_OUT: AtomicBool = AtomicBool::new(false);
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 static WRITING: AtomicBool = AtomicBool::new(false);
 
@@ -79,6 +83,35 @@ pub(crate) extern "C" fn write_at_the_end() {
     if HAS_ENDED.load(Ordering::Relaxed) {
         caught(write);
     }
+}
+
+/// A part of a report. `None` where a thread had it that the system has ended: on Windows all others have ended when this library's handlers run.
+pub(crate) fn part<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    part_of(
+        || mutex.lock().unwrap_or_else(PoisonError::into_inner),
+        || match mutex.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+            Ok(held) => Some(held),
+        },
+    )
+}
+
+/// As [`part`].
+pub(crate) fn description(of: &Accounts) -> Option<DeviceDescription> {
+    let of = &of.description;
+    part_of(|| of.lock(), || of.try_lock()).and_then(|described| *described)
+}
+
+fn part_of<R>(wait: impl FnOnce() -> R, attempt: impl FnOnce() -> Option<R>) -> Option<R> {
+    if !os::THREADS_END_FIRST || !HAS_ENDED.load(Ordering::Relaxed) {
+        return Some(wait());
+    }
+    let part = attempt();
+    if part.is_none() {
+        LEFT_OUT.store(true, Ordering::Relaxed);
+    }
+    part
 }
 
 pub(crate) fn can_be_due() -> bool {
@@ -215,9 +248,32 @@ fn write_to(target: &Target, commands: u64, render: Render) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::writing_turn;
+    use testkit::Child;
+
+    use super::{HAS_ENDED, LEFT_OUT, part, writing_turn};
+
+    /// In a process of its own: it does as if it were at its end.
+    #[test]
+    fn what_a_thread_had_when_the_process_ended_is_left_out_on_windows() {
+        Child::alone(
+            "what_a_thread_had_when_the_process_ended_is_left_out_on_windows",
+            || {
+                let (free, taken) = (Mutex::new(1), Mutex::new(2));
+                let taken_for_ever = taken.lock();
+                HAS_ENDED.store(true, Ordering::Relaxed);
+                assert_eq!(part(&free).map(|held| *held), Some(1));
+                assert!(!LEFT_OUT.load(Ordering::Relaxed));
+                if cfg!(windows) {
+                    assert!(part(&taken).is_none() && LEFT_OUT.load(Ordering::Relaxed));
+                }
+                drop(taken_for_ever);
+                assert_eq!(part(&taken).map(|held| *held), Some(2));
+            },
+        );
+    }
 
     #[test]
     fn ly33_the_last_report_waits_for_one_that_is_being_written() {

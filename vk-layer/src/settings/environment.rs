@@ -8,6 +8,7 @@ use vk_report::files;
 
 use super::complain;
 use super::entries::{Entries, push_file, push_variable};
+use super::table::ENVIRONMENT_PREFIX;
 use crate::os;
 use crate::record::{Own, own, read_to_end};
 
@@ -15,13 +16,31 @@ pub(crate) const SETTINGS_FILE: &str = "vk_layer_settings.txt";
 const MAX_FILE: u64 = 1 << 20;
 
 pub(super) fn push_environment(entries: &mut Entries) -> Result<(), HostError> {
-    os::each_variable(|variable| push_variable(entries, variable))
+    os::each_variable(|variable| {
+        let name = variable.split_once('=').map_or("", |(name, _)| name);
+        match name.starts_with(ENVIRONMENT_PREFIX) && is_trusted(name)? {
+            true => push_variable(entries, variable),
+            false => Ok(()),
+        }
+    })
+}
+
+fn is_trusted(variable: &str) -> Result<bool, HostError> {
+    let is_trusted = os::is_trusted(variable)?;
+    if !is_trusted {
+        complain(format_args!(
+            "{variable} is left out: it is from the user's part of the registry, and this process is elevated"
+        ));
+    }
+    Ok(is_trusted)
 }
 
 /// The first file that exists is read: the one that `VK_LAYER_SETTINGS_PATH` names, or one in the folder that it names; one where the
 /// system has such files; one in the working folder.
 pub(super) fn push_settings_file(entries: &mut Entries) -> Result<(), HostError> {
-    if let Some(named) = os::variable(c"VK_LAYER_SETTINGS_PATH")? {
+    if let Some(named) = os::variable(c"VK_LAYER_SETTINGS_PATH")?
+        && is_trusted("VK_LAYER_SETTINGS_PATH")?
+    {
         for path in [
             TryString::try_from_str_in(&named, own())?,
             joined(&[&named, SETTINGS_FILE])?,

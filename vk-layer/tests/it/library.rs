@@ -132,20 +132,25 @@ fn wn8_a_finding_names_the_file_that_called() {
     }
 }
 
-/// The settings of the machine, for this process alone.
+/// A part of the registry, for this process alone.
 struct Registry {
     name: Vec<u16>,
+    hive: Key,
     settings: Key,
 }
 
 impl Registry {
-    fn new() -> Self {
+    fn new(hive: Key, settings: &str) -> Self {
         let name = wide(format!("Software\\Steward-test-{}", std::process::id()));
-        let machine = key(CURRENT_USER, &name);
+        let own = key(CURRENT_USER, &name);
         // SAFETY: a key that is open.
-        assert_eq!(unsafe { RegOverridePredefKey(LOCAL_MACHINE, machine) }, 0);
-        let settings = key(LOCAL_MACHINE, &wide(r"Software\Khronos\Vulkan\Settings"));
-        Self { name, settings }
+        assert_eq!(unsafe { RegOverridePredefKey(hive, own) }, 0);
+        let settings = key(hive, &wide(settings));
+        Self {
+            name,
+            hive,
+            settings,
+        }
     }
 
     fn set(&self, name: &Path, kind: u32, value: &[u8]) {
@@ -160,6 +165,8 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
+        // SAFETY: the hive is its own again.
+        unsafe { RegOverridePredefKey(self.hive, ptr::null_mut()) };
         // SAFETY: a name that a 0 ends, of a key of this test alone.
         unsafe { RegDeleteTreeW(CURRENT_USER, self.name.as_ptr()) };
     }
@@ -212,7 +219,7 @@ fn wn8_settings_are_read_from_the_file_that_the_registry_names() {
         "steward_memory.json = {}\n",
         folder.join("report.json").display()
     );
-    let registry = Registry::new();
+    let registry = Registry::new(LOCAL_MACHINE, r"Software\Khronos\Vulkan\Settings");
     // Not switched on, of another kind, and not there.
     registry.set(&wrong, DWORD, &1_u32.to_ne_bytes());
     registry.set(
@@ -252,6 +259,50 @@ fn wn8_settings_are_read_from_a_named_folder_and_from_the_working_folder() {
     assert!(report("by name.json") && !report("by place.json"));
     child().env_remove(NAMED).run().assert_code(0);
     assert!(report("by place.json"));
+}
+
+/// Under Wine each process is elevated.
+#[test]
+fn wn8_an_elevated_process_leaves_out_variables_that_its_user_has_in_the_registry() {
+    let test = "wn8_an_elevated_process_leaves_out_variables_that_its_user_has_in_the_registry";
+    let other = "VK_STEWARD_MEMORY_TEXT";
+    if Child::is_child(test) {
+        let key = env::var("STEWARD_TEST_KEY").expect("a key");
+        let registry = Registry::new(CURRENT_USER, &key);
+        for name in ["vk_steward_memory_json", "VK_LAYER_SETTINGS_PATH"] {
+            registry.set(Path::new(name), TEXT, &[b'x', 0, 0, 0]);
+        }
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        return layer.destroy_instance(instance, NONE);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let [json, text, named] = ["json", "text", "named"].map(|name| folder.path().join(name));
+    fs::write(&named, "steward_memory.interval = 1\n").expect("a file");
+    for (key, is_left_out) in [
+        ("Environment", true),
+        ("Volatile Environment", true),
+        ("Elsewhere", false),
+    ] {
+        let child = Child::this_test(test)
+            .env("STEWARD_TEST_KEY", key)
+            .env("VK_STEWARD_MEMORY_JSON", &json)
+            .env("VK_LAYER_SETTINGS_PATH", &named)
+            .env(other, &text)
+            .run();
+        child.assert_code(0);
+        for name in ["VK_STEWARD_MEMORY_JSON", "VK_LAYER_SETTINGS_PATH"] {
+            let said = format!("{name} is left out: it is from the user's part of the registry");
+            assert_eq!(child.stderr.contains(&said), is_left_out, "{key}: {child}");
+        }
+        let read = child.stderr.contains("settings are read from");
+        let files = [&json, &text].map(|file| fs::remove_file(file).is_ok());
+        assert_eq!(
+            (read, files),
+            (!is_left_out, [!is_left_out, true]),
+            "{key}: {child}"
+        );
+    }
 }
 
 #[test]

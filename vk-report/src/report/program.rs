@@ -229,7 +229,7 @@ impl Report {
         let mut limits = program.limits();
         if let Some(all) = program.all.filter(|_| phases.is_empty()) {
             peak_bytes = all.peak_bytes;
-            limits.push("no phases: there was no memory for them".to_owned());
+            limits.push("no phases: they could not be kept, or not be read".to_owned());
         }
         Self {
             peak_slack,

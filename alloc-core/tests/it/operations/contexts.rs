@@ -230,7 +230,10 @@ pub(super) fn questions<S: Stage>(g: &Ground<'_, S>) {
         drop(held);
         let mut state = StateMutex::new(1);
         *state.get_mut() += 1;
-        assert_eq!(*state.lock(), 2);
+        let taken = state.lock();
+        assert!(*taken == 2 && state.try_lock().is_none());
+        drop(taken);
+        assert_eq!(state.try_lock().map(|free| *free), Some(2));
         assert_eq!(held_state_locks(), 0);
     });
 }

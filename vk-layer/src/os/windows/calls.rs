@@ -149,6 +149,7 @@ unsafe extern "system" {
     pub(super) fn GetEnvironmentStringsW() -> *mut u16;
     pub(super) fn FreeEnvironmentStringsW(strings: *mut u16) -> i32;
     pub(super) fn GetTickCount64() -> u64;
+    pub(super) fn ProcessIdToSessionId(process: u32, session: *mut u32) -> i32;
     pub(super) fn GetCurrentProcess() -> Handle;
     pub(super) fn K32GetProcessMemoryInfo(
         process: Handle,
@@ -175,6 +176,14 @@ unsafe extern "system" {
         kind: *mut u32,
         value: *mut u32,
         value_bytes: *mut u32,
+    ) -> i32;
+    pub(super) fn RegQueryValueExW(
+        key: Handle,
+        name: *const u16,
+        reserved: *mut u32,
+        kind: *mut u32,
+        value: *mut u8,
+        bytes: *mut u32,
     ) -> i32;
     pub(super) fn RegCloseKey(key: Handle) -> i32;
     pub(super) fn OpenProcessToken(process: Handle, access: u32, token: *mut Handle) -> i32;

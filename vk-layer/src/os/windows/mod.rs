@@ -22,10 +22,12 @@ pub(crate) use process::{
     MAX_PATH, anonymous_bytes, at_exit, coarse_nanoseconds, command_line, executable,
     write_to_error_output,
 };
-pub(crate) use settings_files::find_settings;
+pub(crate) use settings_files::{find_settings, is_trusted};
 pub(crate) use state_file::StateFile;
 
 pub(crate) const PATH_LIST_SEPARATOR: char = ';';
+/// Before a library's handlers of the exit run.
+pub(crate) const THREADS_END_FIRST: bool = true;
 
 /// There is no set-uid: a process with more rights has the environment of the user whose rights they are.
 pub(crate) const fn is_privileged() -> bool {

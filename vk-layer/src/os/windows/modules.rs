@@ -12,6 +12,7 @@ use super::process::MAX_PATH;
 use super::text::from_wide;
 use crate::once::OnceAcrossForks;
 use crate::record::Own;
+use crate::settings::complain;
 
 /// Return addresses of this thread, innermost first. Returns their number.
 pub(crate) fn call_stack(frames: &mut [*mut c_void]) -> usize {
@@ -84,7 +85,13 @@ pub(crate) fn unloads() -> u64 {
     REGISTERED.call_once(|| {
         let mut cookie = ptr::null_mut();
         // SAFETY: the function's library is never unloaded.
-        unsafe { LdrRegisterDllNotification(0, note, ptr::null_mut(), &raw mut cookie) };
+        let status =
+            unsafe { LdrRegisterDllNotification(0, note, ptr::null_mut(), &raw mut cookie) };
+        if status != 0 {
+            complain(format_args!(
+                "files that are unloaded are not noticed, so that stacks may name others: LdrRegisterDllNotification answers {status:#x}"
+            ));
+        }
     });
     UNLOADS.load(Ordering::Relaxed)
 }
@@ -93,6 +100,11 @@ pub(crate) fn unloads() -> u64 {
 pub(crate) fn stay_loaded() {
     static PINNED: OnceAcrossForks = OnceAcrossForks::new();
     PINNED.call_once(|| {
-        module_of(call_stack as *const c_void, PIN_MODULE);
+        if module_of(call_stack as *const c_void, PIN_MODULE).is_none() {
+            let error = std::io::Error::last_os_error();
+            complain(format_args!(
+                "the layer may be unloaded while it is called: GetModuleHandleExW fails: {error}"
+            ));
+        }
     });
 }

@@ -5,11 +5,11 @@ use alloc_core::{HostError, TryString};
 use super::calls::{
     CURRENT_USER, CloseHandle, GetCurrentProcess, GetSidSubAuthority, GetSidSubAuthorityCount,
     GetTokenInformation, Handle, INTEGRITY_LEVEL, IntegrityLabel, LOCAL_MACHINE, MEDIUM_INTEGRITY,
-    MORE_DATA, OpenProcessToken, QUERY_TOKEN, READ_KEY, REG_DWORD, RegCloseKey, RegEnumValueW,
-    RegOpenKeyExW,
+    MORE_DATA, OpenProcessToken, ProcessIdToSessionId, QUERY_TOKEN, READ_KEY, REG_DWORD,
+    RegCloseKey, RegEnumValueW, RegOpenKeyExW, RegQueryValueExW,
 };
 use super::text::{from_wide, to_wide};
-use crate::record::Own;
+use crate::record::{Own, own};
 
 /// Where Vulkan's tools for layers note their files: each name of a value that is 0 is a path.
 const KEY: &str = r"Software\Khronos\Vulkan\Settings";
@@ -22,7 +22,7 @@ pub(crate) fn find_settings(
 ) -> Result<bool, HostError> {
     let users = (!is_elevated()).then_some(CURRENT_USER);
     for hive in [LOCAL_MACHINE].into_iter().chain(users) {
-        let Some(key) = Key::open(hive)? else {
+        let Some(key) = Key::open(hive, KEY)? else {
             continue;
         };
         let mut index = 0;
@@ -35,6 +35,26 @@ pub(crate) fn find_settings(
     Ok(false)
 }
 
+/// An elevated process has variables of the user's part of the registry, into which other processes of the user write.
+pub(crate) fn is_trusted(variable: &str) -> Result<bool, HostError> {
+    if !is_elevated() {
+        return Ok(true);
+    }
+    let mut session = 0;
+    // SAFETY: a number, and a place for the answer.
+    unsafe { ProcessIdToSessionId(std::process::id(), &raw mut session) };
+    let mut of_session = TryString::new_in(own());
+    of_session.try_write_fmt(format_args!("Volatile Environment\\{session}"))?;
+    for key in ["Environment", "Volatile Environment", &of_session] {
+        if let Some(key) = Key::open(CURRENT_USER, key)?
+            && key.has(variable)?
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 struct Key(Handle);
 
 impl Drop for Key {
@@ -45,12 +65,28 @@ impl Drop for Key {
 }
 
 impl Key {
-    fn open(hive: Handle) -> Result<Option<Self>, HostError> {
-        let name = to_wide(KEY)?;
+    fn open(hive: Handle, name: &str) -> Result<Option<Self>, HostError> {
+        let name = to_wide(name)?;
         let mut key = ptr::null_mut();
         // SAFETY: a name that a 0 ends, and room for the key.
         let error = unsafe { RegOpenKeyExW(hive, name.as_ptr(), 0, READ_KEY, &raw mut key) };
         Ok((error == 0).then_some(Self(key)))
+    }
+
+    fn has(&self, value: &str) -> Result<bool, HostError> {
+        let name = to_wide(value)?;
+        // SAFETY: an open key, a name that a 0 ends, and no place for an answer.
+        let error = unsafe {
+            RegQueryValueExW(
+                self.0,
+                name.as_ptr(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        Ok(error == 0)
     }
 
     /// The next value from `index` on that is a number, 0.
