@@ -15,7 +15,7 @@ use crate::sync::{AtomicI64, AtomicPtr, AtomicU64, Ordering, Relaxed as _};
 
 #[repr(C, align(64))]
 pub(crate) struct AccountEntry {
-    tag: AtomicU64,
+    pub(super) tag: AtomicU64,
     alloc_bytes: AtomicU64,
     alloc_blocks: AtomicU64,
     free_bytes: AtomicU64,
@@ -58,12 +58,6 @@ impl AccountEntry {
     #[inline]
     pub(crate) fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)
-    }
-
-    /// The owner thread needs no ordering with itself.
-    #[inline]
-    pub(crate) fn own_tag(&self) -> u64 {
-        self.tag.get()
     }
 
     #[inline]

@@ -114,9 +114,7 @@ impl<A: HostSource> Arena<A> {
         let mut text = TryString::new_in(self);
         text.try_write_fmt(args)?;
         // The bytes stay in the arena.
-        let (first, len, ..) = text.into_bytes().into_raw_parts_with_allocator();
-        // SAFETY: the text's bytes, which outlive this borrow.
-        let bytes = unsafe { slice::from_raw_parts_mut(first.as_ptr(), len) };
+        let bytes = text.into_bytes().leak();
         // SAFETY: bytes of a text.
         Ok(unsafe { str::from_utf8_unchecked_mut(bytes) })
     }
@@ -199,16 +197,8 @@ impl<A: HostSource> Arena<A> {
         &self,
         make: impl FnOnce() -> T,
     ) -> Result<&mut T, HostError> {
-        self.try_own_try_with(|| Ok(make()))
-    }
-
-    /// As [`try_own_with`](Arena::try_own_with), with a `make` that may fail: then, too, the room is free again.
-    #[inline]
-    pub fn try_own_try_with<T: Send + 'static, E: From<HostError>>(
-        &self,
-        make: impl FnOnce() -> Result<T, E>,
-    ) -> Result<&mut T, E> {
-        let (block, value) = self.room_for(Dropped::<T>::LAYOUT, |_| make())?;
+        let make = |_| Ok::<_, HostError>(make());
+        let (block, value) = self.room_for(Dropped::<T>::LAYOUT, make)?;
         // SAFETY: a new block of this layout; `T` is `Send` and `'static`.
         Ok(unsafe { self.put(block, value) })
     }

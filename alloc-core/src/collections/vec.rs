@@ -5,7 +5,6 @@
 
 use core::alloc::Layout;
 use core::ops::{Deref, DerefMut};
-use core::ptr::NonNull;
 use core::{fmt, slice};
 
 use allocator_api2::collections::{TryReserveError, TryReserveErrorKind};
@@ -174,16 +173,12 @@ impl<T, A: HostSource> TryVec<T, A> {
         self.inner.as_mut_slice()
     }
 
-    /// The capacity is in elements.
-    pub(crate) fn into_raw_parts_with_allocator(self) -> (NonNull<T>, usize, usize, A) {
-        let (first, len, capacity, allocator) = self.inner.into_raw_parts_with_alloc();
-        // SAFETY: a vector's pointer is never null; it dangles where there is no block.
-        (
-            unsafe { NonNull::new_unchecked(first) },
-            len,
-            capacity,
-            allocator,
-        )
+    /// The block is never freed by the array.
+    pub(crate) fn leak<'a>(self) -> &'a mut [T]
+    where
+        A: 'a,
+    {
+        self.inner.leak()
     }
 }
 

@@ -12,6 +12,7 @@ use super::backing::DynAllocator;
 use super::budget_charge::Reservation;
 use super::node::{ABANDONED, BUDGETED, CLOSED, ContextNode, TRACKS_REQUESTER};
 use crate::account::{AccountEntry, Counts, FOLD_MAX, FOLD_MIN};
+use crate::error::HostError;
 use crate::host::dangling;
 use crate::scope::Scope;
 use crate::threads::{ThreadTable, with_table};
@@ -137,7 +138,7 @@ impl ContextNode {
         call: impl FnOnce(&DynAllocator) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<Result<NonNull<u8>, AllocError>, AllocError> {
         if self.flags() & CLOSED != 0 {
-            return Err(self.refuse_closed(scope));
+            return Err(self.refuse(scope, HostError::Closed { context: self.id() }));
         }
         let reserved = if self.is_budgeted() {
             Some(self.reserve(scope, bytes)?)

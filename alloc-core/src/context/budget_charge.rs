@@ -293,17 +293,12 @@ pub(super) fn with_leases(mut error: HostError, held: &Held<'_>, below: &Context
 
 impl ContextNode {
     #[cold]
-    fn refuse(&self, scope: Scope, error: HostError) -> AllocError {
+    pub(super) fn refuse(&self, scope: Scope, error: HostError) -> AllocError {
         threads::note_refusal(Refusal {
             tag: self.tag(scope),
             error,
         });
         AllocError
-    }
-
-    #[cold]
-    pub(super) fn refuse_closed(&self, scope: Scope) -> AllocError {
-        self.refuse(scope, HostError::Closed { context: self.id() })
     }
 
     /// The backing's reason may change later. No lock is held.

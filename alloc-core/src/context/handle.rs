@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::AllocError;
 
 use super::{CLOSED, Context, ContextNode, ContextOptions, create, debug_node, node, tree};
-use crate::account::Usage;
+use crate::account::{Usage, try_read_row};
 use crate::budget::BudgetUsage;
 use crate::error::{ContextId, HostError};
 use crate::scope::Scope;
@@ -141,7 +141,7 @@ impl ContextHandle {
     /// As [`usage`](ContextHandle::usage); `None` while another thread is reading or folding.
     #[must_use]
     pub fn try_usage(&self) -> Option<Usage> {
-        tree::try_node_usage(self.node())
+        tree::usage_by(self.node(), try_read_row)
     }
 
     /// The account of this context and all below, ended contexts included in totals. O(contexts).

@@ -171,10 +171,6 @@ impl Context {
         outstanding
     }
 
-    pub(crate) fn refuse_allocations(&self) {
-        tree::close(self.node());
-    }
-
     fn owning(node: NonNull<ContextNode>) -> Self {
         Self {
             handle: ContextHandle::from_counted(node),

@@ -4,7 +4,7 @@
 use core::ptr::NonNull;
 
 use super::node::{ABANDONED, BUDGETS, CLOSED, ContextNode, DRAINED, FOREIGN, GONE, NodeList};
-use crate::account::{AccountRow, ScopeUsage, Usage, read_row, try_read_row};
+use crate::account::{AccountRow, ScopeUsage, Usage, read_row};
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, Held, Lock, Ordering, Relaxed as _, fence};
 
@@ -171,7 +171,7 @@ pub(super) fn each_under(
 }
 
 /// A deep tree that is closed from the top down is walked once: everything below a closed node is closed already.
-pub(super) fn close(top: &ContextNode) {
+pub(crate) fn close(top: &ContextNode) {
     let held = top.root().tree_lock.lock();
     if top.flags() & CLOSED == 0 {
         each_under(&held, top, |node, _| node.set_flags(CLOSED));
@@ -255,11 +255,7 @@ pub(crate) fn node_usage(node: &ContextNode) -> Usage {
     usage_by(node, |row, tag| Some(read_row(row, tag))).unwrap_or_default()
 }
 
-pub(crate) fn try_node_usage(node: &ContextNode) -> Option<Usage> {
-    usage_by(node, try_read_row)
-}
-
-fn usage_by(
+pub(super) fn usage_by(
     node: &ContextNode,
     read: impl Fn(&AccountRow, u64) -> Option<ScopeUsage>,
 ) -> Option<Usage> {

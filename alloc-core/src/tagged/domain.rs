@@ -197,7 +197,7 @@ impl TaggedDomain {
 
 impl Drop for TaggedDomain {
     fn drop(&mut self) {
-        self.record().context.refuse_allocations();
+        crate::context::tree::close(self.record().context.node());
         // SAFETY: the owner's reference.
         unsafe { release(self.record) };
     }

@@ -38,6 +38,31 @@ fn ca27_a_reserve_whose_domain_has_ended_keeps_what_is_left_apart() {
     root.close_root().expect("nothing is left");
 }
 
+/// While one block stays, the reserve is not made whole: what comes again comes out of what was freed.
+#[test]
+fn ca27_what_a_full_reserve_gets_back_serves_again() {
+    let root = root();
+    let reserve = TaggedDomain::reserve(&root, 16 << 10).expect("memory");
+    let mut live: Vec<TaggedBlock> = Vec::new();
+    let fill = |live: &mut Vec<TaggedBlock>| {
+        live.extend(std::iter::from_fn(|| {
+            reserve.allocate(1000, Fill::Undefined).ok()
+        }));
+        live.len()
+    };
+    let count = fill(&mut live);
+    assert!(count > 8, "{count}");
+    for _ in 0..3 {
+        // SAFETY: live, freed here.
+        live.drain(1..).for_each(|block| unsafe { block.free() });
+        assert_eq!(fill(&mut live), count);
+    }
+    // SAFETY: live, freed here.
+    live.drain(..).for_each(|block| unsafe { block.free() });
+    drop(reserve);
+    root.close_root().expect("nothing is left");
+}
+
 /// Random use against a model: what a reserve hands out lies in the one block that was set aside, aligned and apart, with what was written;
 /// it refuses when it is full, and is whole again when everything was freed.
 #[test]

@@ -120,8 +120,9 @@ fn a_slot_costs_eight_bytes_and_slabs_grow_to_32_kib() {
     let root = root();
     let domain = domain(&root);
     let collector = collector(&domain);
-    let bytes = || domain.context().usage().total().live_bytes;
-    let before = bytes();
+    let total = || domain.context().usage().total();
+    let bytes = || total().live_bytes;
+    let (before, blocks) = (bytes(), total().live_blocks);
     let (count, mut first) = (if cfg!(miri) { 2000 } else { 20_000 }, 0);
     for number in 0..count {
         // SAFETY: the collector is live.
@@ -135,6 +136,9 @@ fn a_slot_costs_eight_bytes_and_slabs_grow_to_32_kib() {
     // What the last slab has left counts as well: the more, the fewer blocks there are.
     let most = if cfg!(miri) { 66 } else { 52 };
     assert!((48..most).contains(&each), "{each}");
+    // Of 4 KiB it would be 240.
+    let slabs = total().live_blocks - blocks;
+    assert!(slabs <= count * 48 / (32 << 10) + 5, "{slabs}");
     // SAFETY: not used after this.
     unsafe { collector.block().free() };
     drop(domain);
