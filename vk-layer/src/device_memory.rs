@@ -16,6 +16,8 @@ pub(crate) struct MemoryCount {
     pub(crate) refusals: AtomicU64,
     /// Of a heap.
     size: AtomicU64,
+    /// Of a heap.
+    pub(crate) budget: AtomicU64,
 }
 
 #[derive(Default)]
@@ -75,6 +77,12 @@ impl DeviceMemory {
     pub(crate) fn set_sizes(&self, properties: &MemoryProperties) {
         for (count, size) in self.heaps.iter().zip(properties.heap_sizes()) {
             count.size.store(size, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn set_budgets(&self, budgets: &[u64; MAX_HEAPS]) {
+        for (count, budget) in self.heaps.iter().zip(budgets) {
+            count.budget.store(*budget, Ordering::Relaxed);
         }
     }
 

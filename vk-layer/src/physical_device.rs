@@ -3,8 +3,11 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
+use std::ptr;
 
-use crate::chain::{DeviceProperties, GetProcAddr, MemoryProperties, VoidFunction};
+use crate::chain::{
+    BaseStruct, DeviceProperties, GetProcAddr, MAX_HEAPS, MemoryProperties, VoidFunction,
+};
 
 type PhysicalDevice = *mut c_void;
 type GetProperties<T> = unsafe extern "system" fn(PhysicalDevice, *mut T);
@@ -23,9 +26,26 @@ pub(crate) struct ExtensionProperties {
     pub(crate) version: u32,
 }
 
+#[repr(C)]
+struct MemoryProperties2 {
+    base: BaseStruct,
+    properties: MemoryProperties,
+}
+
+#[repr(C)]
+struct BudgetProperties {
+    base: BaseStruct,
+    budgets: [u64; MAX_HEAPS],
+    usages: [u64; MAX_HEAPS],
+}
+
+const MEMORY_PROPERTIES_2: i32 = 1_000_059_006;
+const BUDGET_PROPERTIES: i32 = 1_000_237_000;
+
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PhysicalDeviceCommands {
     memory_properties: Option<GetProperties<MemoryProperties>>,
+    memory_properties_2: Option<GetProperties<MemoryProperties2>>,
     properties: Option<GetProperties<DeviceProperties>>,
     pub(crate) enumerate_extensions: Option<EnumerateExtensions>,
 }
@@ -39,6 +59,8 @@ impl PhysicalDeviceCommands {
             unsafe { get_proc_addr(instance, name.as_ptr()) }
         };
         let memory_properties = look_up(c"vkGetPhysicalDeviceMemoryProperties");
+        let memory_properties_2 = look_up(c"vkGetPhysicalDeviceMemoryProperties2")
+            .or_else(|| look_up(c"vkGetPhysicalDeviceMemoryProperties2KHR"));
         let properties = look_up(c"vkGetPhysicalDeviceProperties");
         let enumerate = look_up(c"vkEnumerateDeviceExtensionProperties");
         Self {
@@ -46,6 +68,12 @@ impl PhysicalDeviceCommands {
             memory_properties: unsafe {
                 transmute::<Option<VoidFunction>, Option<GetProperties<MemoryProperties>>>(
                     memory_properties,
+                )
+            },
+            // SAFETY: the command has this signature.
+            memory_properties_2: unsafe {
+                transmute::<Option<VoidFunction>, Option<GetProperties<MemoryProperties2>>>(
+                    memory_properties_2,
                 )
             },
             // SAFETY: the command has this signature.
@@ -66,6 +94,33 @@ impl PhysicalDeviceCommands {
     pub(crate) unsafe fn memory_properties(&self, device: PhysicalDevice) -> MemoryProperties {
         // SAFETY: a physical device of the instance.
         unsafe { properties(self.memory_properties, device) }
+    }
+
+    /// 0 for what is no heap.
+    ///
+    /// # Safety
+    /// A physical device of the instance, as the layer below knows it, which has `VK_EXT_memory_budget`.
+    pub(crate) unsafe fn budgets(&self, device: PhysicalDevice) -> [u64; MAX_HEAPS] {
+        let mut budgets = BudgetProperties {
+            base: BaseStruct {
+                s_type: BUDGET_PROPERTIES,
+                p_next: ptr::null_mut(),
+            },
+            budgets: [0; MAX_HEAPS],
+            usages: [0; MAX_HEAPS],
+        };
+        let mut memory = MemoryProperties2 {
+            base: BaseStruct {
+                s_type: MEMORY_PROPERTIES_2,
+                p_next: (&raw mut budgets).cast(),
+            },
+            properties: MemoryProperties::default(),
+        };
+        if let Some(get) = self.memory_properties_2 {
+            // SAFETY: a physical device of the function's, and a chain that is ours.
+            unsafe { get(device, &raw mut memory) };
+        }
+        budgets.budgets
     }
 
     /// # Safety

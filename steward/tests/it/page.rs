@@ -380,6 +380,10 @@ fn the_head_has_each_heap_of_device_memory_with_its_peak_and_size() {
     let (_, text) = tile(&page(&report), name).expect("a tile");
     let first = "9.00 MiB heap 0 of instance 1, device 2: at most 9.00 MiB";
     assert!(text.starts_with(first), "{text}");
+    report.vulkan_memory.as_mut().expect("two")[0].heaps[1].budget = 800 << 20;
+    let (_, text) = tile(&page(&report), name).expect("a tile");
+    let budget = "at most 5.00 MiB of 1.00 GiB, budget 800 MiB heap";
+    assert!(text.contains(budget), "{text}");
 }
 
 /// Each by its own scale, heaps first.

@@ -1,3 +1,4 @@
+use std::ffi::CStr;
 use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +24,7 @@ use crate::fork;
 use crate::growth;
 use crate::handle_map::HandleMap;
 use crate::leaks;
-use crate::memory_report::{ReportingDevice, reporting_device};
+use crate::memory_report::{ReportingDevice, enables, reporting_device};
 use crate::os;
 use crate::parent::{CommandName, DEVICES, INSTANCES, Parent, dispatch_key};
 use crate::physical_device::PhysicalDeviceCommands;
@@ -32,6 +33,8 @@ use crate::report;
 use crate::settings::{self, settings};
 use crate::state;
 use crate::timeline::{self, begin_phase};
+
+const MEMORY_BUDGET: &CStr = c"VK_EXT_memory_budget";
 
 type Destroy = unsafe extern "system" fn(Handle, Callbacks);
 
@@ -198,6 +201,12 @@ pub(super) unsafe extern "system" fn create_device(
         // SAFETY: a physical device of the instance.
         let device = unsafe { instance.physical.properties(physical_device) };
         *accounts.description.lock() = Some(DeviceDescription::new(device));
+        // SAFETY: the create info of a device that was created.
+        if unsafe { enables(info, MEMORY_BUDGET) } {
+            // SAFETY: a physical device of the instance, which has the extension.
+            let budgets = unsafe { instance.physical.budgets(physical_device) };
+            accounts.device_memory.set_budgets(&budgets);
+        }
         // SAFETY: inside the command that creates the device.
         caught(|| unsafe { parent.look_up_known(CommandLevel::Device) });
     }

@@ -79,6 +79,18 @@ impl NotReporting {
     }
 }
 
+/// # Safety
+/// `info` is a valid `VkDeviceCreateInfo`.
+pub(crate) unsafe fn enables(info: *const c_void, extension: &CStr) -> bool {
+    // SAFETY: a `VkDeviceCreateInfo`.
+    let info = unsafe { *info.cast::<DeviceCreateInfo>() };
+    // SAFETY: a valid create info has so many names.
+    let names = unsafe { slice_of(info.extensions, info.extension_count) };
+    // SAFETY: names that end with 0.
+    let is_it = |name: &*const c_char| unsafe { CStr::from_ptr(*name) } == extension;
+    names.iter().any(is_it)
+}
+
 impl ReportingDevice {
     /// # Safety
     /// `info` is a `VkDeviceCreateInfo` for this physical device, and lives as long as this value.
@@ -91,6 +103,8 @@ impl ReportingDevice {
         if !unsafe { is_offered(enumerate, physical_device) }? {
             return Err(NotReporting::NotOffered);
         }
+        // SAFETY: a valid `VkDeviceCreateInfo`.
+        let is_named = unsafe { enables(info, EXTENSION) };
         // SAFETY: a `VkDeviceCreateInfo`.
         let info = unsafe { *info.cast::<DeviceCreateInfo>() };
         // SAFETY: a valid create info has a valid chain.
@@ -103,9 +117,7 @@ impl ReportingDevice {
         let named = unsafe { slice_of(info.extensions, info.extension_count) };
         let pushed = extensions.try_extend_from_slice(named);
         pushed.map_err(|_| NotReporting::NoMemory)?;
-        // SAFETY: names that end with 0.
-        let is_named = |name: &*const c_char| unsafe { CStr::from_ptr(*name) } == EXTENSION;
-        if !named.iter().any(is_named) {
+        if !is_named {
             let pushed = extensions.try_push(EXTENSION.as_ptr());
             pushed.map_err(|_| NotReporting::NoMemory)?;
         }

@@ -16,7 +16,7 @@ use crate::record::{free_record, new_record};
 use crate::settings::{complain, settings};
 use create_info::NotReporting;
 
-pub(crate) use create_info::ReportingDevice;
+pub(crate) use create_info::{ReportingDevice, enables};
 
 const OBJECT_TYPES: usize = 27;
 const OTHER: usize = OBJECT_TYPES - 1;

@@ -83,6 +83,7 @@ pub(super) fn memory_row(index: u32, count: &MemoryCount) -> Option<VulkanMemory
         total_blocks,
         refusals,
         size,
+        budget: get(&count.budget),
     })
 }
 

@@ -20,6 +20,7 @@ mod in_process;
 mod judging;
 #[cfg(windows)]
 mod library;
+mod memory_budget;
 mod memory_report;
 #[cfg(unix)] // the limit of a process's memory
 mod no_memory;

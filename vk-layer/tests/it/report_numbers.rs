@@ -189,7 +189,7 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
     // The driver of these tests has one memory type, and says nothing of its heap.
     let memory_row = json!({
         "index": 0, "live_bytes": 4096, "live_blocks": 1, "peak_bytes": 8192, "total_bytes": 8192, "total_blocks": 2, "refusals": 1,
-        "size": 0,
+        "size": 0, "budget": 0,
     });
     let memory = json!([{
         "device": "instance 1, device 1", "heaps": [], "types": [memory_row], "uses": {}, "driver": null, "lost_blocks": 0,

@@ -67,4 +67,7 @@ pub struct VulkanMemoryRow {
     /// The size of the heap; 0 where the driver does not say it, and for anything else.
     #[serde(default)]
     pub size: u64,
+    /// The heap's budget (`VK_EXT_memory_budget`) when the device was created; 0 where the program did not enable it.
+    #[serde(default)]
+    pub budget: u64,
 }

@@ -88,6 +88,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         total_blocks: 2,
         refusals: 1,
         size: 1 << 20,
+        budget: 1 << 19,
     };
     report.vulkan_memory = Some(vec![VulkanMemory {
         device: "instance 1, device 1".into(),

@@ -1,6 +1,6 @@
 //! The layer, as the loader calls it.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
 use std::ptr;
 
@@ -64,6 +64,12 @@ impl CreateInfo {
             p_next: ptr::from_mut(chain).cast(),
             rest: [0; 8],
         }
+    }
+
+    /// Of a device, which enables this extension. The name is used as long as the value.
+    pub(crate) fn enable(&mut self, names: &[*const c_char; 1]) {
+        self.rest[4] = names.len();
+        self.rest[5] = names.as_ptr().expose_provenance();
     }
 }
 

@@ -1,6 +1,7 @@
 //! A loader and a driver that are made up: they note what reaches them, and allocate through the callbacks that they get.
 
 mod blocks;
+mod budgets;
 mod commands;
 mod layer;
 mod names;
@@ -13,6 +14,7 @@ use std::ffi::{c_char, c_void};
 
 use vk_callbacks::raw::RawCallbacks;
 
+pub(crate) use budgets::BUDGETS_READ;
 pub(crate) use commands::{draw, unknown};
 pub(crate) use layer::{
     CreateInfo, LINK, Layer, Link, LinkInfo, create_object, destroy, destroy_object, interface,

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::mem::transmute;
 
+use super::budgets::{budget, memory_properties, memory_properties_2};
 use super::commands::{
     bind_many, draw, map, reset_pool, set_depth_bias, submit, trace_rays, unknown, unmap, wait_idle,
 };
@@ -49,6 +50,10 @@ pub(crate) unsafe extern "system" fn next_instance_proc_addr(
         b"vkDestroyInstance" => void!(destroy_instance),
         b"vkGetDeviceProcAddr" => void!(next_device_proc_addr),
         b"vkGetPhysicalDeviceProperties" => void!(properties),
+        b"vkGetPhysicalDeviceMemoryProperties" if budget().is_some() => void!(memory_properties),
+        b"vkGetPhysicalDeviceMemoryProperties2" if budget().is_some() => {
+            void!(memory_properties_2)
+        }
         b"vkCreateDevice" => void!(create_device),
         b"vkEnumerateDeviceExtensionProperties" => void!(extensions),
         b"vkCreateXcbSurfaceKHR" => void!(create_surface),
