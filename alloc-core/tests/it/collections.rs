@@ -157,7 +157,7 @@ fn op() -> impl Strategy<Value = VecOp> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The same program on the crate's collections and on std's. A refused step must change nothing.
     #[test]

@@ -2,7 +2,7 @@
 //! read by clang as Windows' own compiler reads them.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ const MADE: &str = "STEWARD_WINDOWS";
 
 const C: &str = "x86_64-w64-mingw32-gcc";
 const CPP: &str = "x86_64-w64-mingw32-g++";
+const WINE: &str = "/usr/lib/wine/wine64";
 
 /// A tree of Windows, with what programs need beside themselves there.
 struct Windows {
     installed: Installed,
     /// Where cargo made libraries for Windows.
     made: PathBuf,
-    wine: OsString,
 }
 
 /// `None`, and a printed skip of `test`, where something is missing.
@@ -50,15 +50,9 @@ fn vulkan_headers_into(folder: &Path) {
 impl Windows {
     fn new() -> Result<Self, String> {
         let made = std::env::var_os(MADE).ok_or(format!("{MADE} names no folder"))?;
-        let wine = std::env::var_os("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER")
-            .unwrap_or("/usr/lib/wine/wine64".into());
-        for (program, version) in [
-            (OsStr::new(C), "--version"),
-            (OsStr::new(CPP), "--version"),
-            (&wine, "--version"),
-        ] {
-            let output = Command::new(program).arg(version).output();
-            output.map_err(|error| format!("{}: {error}", program.display()))?;
+        for program in [C, CPP, WINE] {
+            let output = Command::new(program).arg("--version").output();
+            output.map_err(|error| format!("{program}: {error}"))?;
         }
         let made = Path::new(&made);
         let installed = Installed::with(C, "", &archive_in(made));
@@ -67,7 +61,6 @@ impl Windows {
         let windows = Self {
             installed,
             made: made.to_owned(),
-            wine,
         };
         windows.library(
             package("../testkit/windows/process_prng.c"),
@@ -119,7 +112,7 @@ impl Windows {
     fn run(&self, program: &Path, arguments: &[&Path]) -> Output {
         let [stdout, stderr] = ["stdout", "stderr"].map(|name| program.with_extension(name));
         let file = |path| File::create(path).expect("a file");
-        let status = Command::new(&self.wine)
+        let status = Command::new(WINE)
             .arg(program)
             .args(arguments)
             .env("WINEDEBUG", "-all")

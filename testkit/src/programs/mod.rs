@@ -11,7 +11,7 @@ mod tried;
 
 pub use aim::Aim;
 pub use bytes::Bytes;
-pub use replay::{random, random_of_both, replay, replay_named, replay_seeds, seeds_met};
+pub use replay::{cases, random, random_of_both, replay, replay_named, replay_seeds, seeds_met};
 pub use tried::Tried;
 
 /// How much of a program took effect. A program whose operations mostly fail tests refusals alone.

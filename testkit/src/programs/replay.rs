@@ -6,6 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::programs::{Ran, Tried};
 use crate::rng::Rng;
 
+/// So many random cases, or as few as the environment variable `PROPTEST_CASES` allows: where a system is tested, and not arithmetic.
+#[must_use]
+pub fn cases(most: u64) -> u64 {
+    let allowed = std::env::var("PROPTEST_CASES").ok();
+    let allowed = allowed.and_then(|allowed| allowed.parse().ok());
+    allowed.map_or(most, |allowed: u64| allowed.min(most))
+}
+
 /// Runs `program` on every file under `testkit/seeds/<target>/`, then on `random` programs of up to 512 random bytes, and
 /// checks that the random ones were worth it.
 ///
@@ -15,7 +23,7 @@ pub fn replay(target: &str, random: u64, mut program: impl FnMut(&[u8]) -> Ran) 
     replay_seeds(target, |bytes| {
         program(bytes);
     });
-    let mut all = Ran::default();
+    let (mut all, random) = (Ran::default(), cases(random));
     for number in 0..random {
         let told = ReplayReport(format!("random program {number} of {target}"));
         let mut rng = Rng::new(number);

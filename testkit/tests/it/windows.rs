@@ -4,9 +4,9 @@ use crate::common::{LIBRARIES, text};
 
 /// The body of a function of `.ci/run`.
 fn step(gate: &str, name: &str) -> String {
-    let begin = format!("\n{name}() {{\n");
+    let begin = format!("\n{name}() (\n");
     let (_, body) = gate.split_once(&begin).expect("there is such a step");
-    let (body, _) = body.split_once("\n}\n").expect("it ends");
+    let (body, _) = body.split_once("\n)\n").expect("it ends");
     body.replace("\\\n", " ")
 }
 

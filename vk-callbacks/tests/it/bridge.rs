@@ -385,7 +385,7 @@ fn v24_two_threads_and_blocks_that_cross_end_with_nothing_live() {
 #[test]
 fn a_wild_driver_meets_what_the_model_says() {
     let mut ran = testkit::programs::Ran::default();
-    for seed in 0..if cfg!(miri) { 1 } else { 200 } {
+    for seed in 0..testkit::programs::cases(if cfg!(miri) { 1 } else { 200 }) {
         let mut rng = testkit::Rng::new(seed);
         let program = rng.bytes(if cfg!(miri) { 200 } else { 3000 });
         let witnesses = [RecordingAllocator::system(), RecordingAllocator::system()];

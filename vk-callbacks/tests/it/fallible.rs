@@ -146,7 +146,7 @@ fn against_the_model(steps: &[Step], fault: Fault, exact: bool) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 8 } else { 256 }, failure_persistence: None, ..ProptestConfig::default()
+        failure_persistence: None, ..ProptestConfig::default()
     })]
 
     #[test]

@@ -139,7 +139,7 @@ fn run(
 fn blocks_never_overlap_and_chunks_are_all_accounted_for() {
     let mut tally = [0; 2];
     let mut runner = TestRunner::new(ProptestConfig {
-        cases: if cfg!(miri) { 3 } else { 120 },
+        cases: ProptestConfig::default().cases.min(120),
         failure_persistence: None,
         ..ProptestConfig::default()
     });
