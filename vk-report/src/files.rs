@@ -518,45 +518,45 @@ fn look_at(folder: &OwnedFd, name: &OsStr) -> Result<(OwnedFd, Stat), Errno> {
     Ok((file, stat))
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 const LOOK: OFlags = OFlags::PATH;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 const LOOK_AT_LINK: OFlags = OFlags::NOFOLLOW;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 const LOOK: OFlags = OFlags::NONBLOCK;
 /// `O_SYMLINK` of macOS.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 const LOOK_AT_LINK: OFlags = OFlags::from_bits_retain(0x20_0000);
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 fn target_of(link: &OwnedFd, _: &OwnedFd, _: &OsStr) -> Result<OsString, Errno> {
     let target = rustix::fs::readlinkat(link, "", Vec::new())?;
     Ok(OsString::from_vec(target.into_bytes()))
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn target_of(_: &OwnedFd, folder: &OwnedFd, name: &OsStr) -> Result<OsString, Errno> {
     let target = rustix::fs::readlinkat(folder, name, Vec::new())?;
     Ok(OsString::from_vec(target.into_bytes()))
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 fn name_of(file: &OwnedFd, _: &Path) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn name_of(_: &OwnedFd, path: &Path) -> PathBuf {
     path.to_owned()
 }
 
 /// Whether the folder's links are the kernel's, as those of open files.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_of_kernel(folder: &OwnedFd) -> Result<bool, Errno> {
     Ok(rustix::fs::fstatfs(folder)?.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 const fn is_of_kernel(_: &OwnedFd) -> Result<bool, Errno> {
     Ok(false)
 }
