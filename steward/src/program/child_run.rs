@@ -63,7 +63,7 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))] // signals
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
 

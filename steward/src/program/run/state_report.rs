@@ -188,7 +188,7 @@ fn name_stacks(stacks: StoredStacks, symbols: &mut Symbols, text: &mut String) -
     leaks
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))] // a signal
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
 
