@@ -219,12 +219,6 @@ impl<T: PartialEq, A: HostSource, B: HostSource> PartialEq<TryVec<T, B>> for Try
     }
 }
 
-impl<T: PartialEq, A: HostSource> PartialEq<[T]> for TryVec<T, A> {
-    fn eq(&self, other: &[T]) -> bool {
-        self.as_slice() == other
-    }
-}
-
 impl<T: PartialEq, A: HostSource, const N: usize> PartialEq<[T; N]> for TryVec<T, A> {
     fn eq(&self, other: &[T; N]) -> bool {
         self.as_slice() == other
