@@ -118,54 +118,11 @@ pub(crate) fn free(memory: &(impl HostAllocator + ?Sized), block: Option<HostBlo
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
-    use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc};
+    use debug_guard::{FailingAllocator, Fault};
+    use testkit::{HookedAllocator, RecordingAllocator, with_hook};
 
     use super::*;
     use crate::growable_vec::GrowableVec;
-
-    struct Host<'h> {
-        lock: &'h StateMutex<Two>,
-        calls: Cell<u32>,
-        refused: u32,
-        live: Cell<i64>,
-        is_nested: Cell<bool>,
-    }
-
-    // SAFETY: blocks are the system's; one thread uses it.
-    unsafe impl Sync for Host<'_> {}
-    // SAFETY: blocks are the system's; one thread uses it.
-    unsafe impl Send for Host<'_> {}
-
-    // SAFETY: blocks are the system's.
-    unsafe impl HostAllocator for Host<'_> {
-        fn traits(&self) -> AllocatorTraits {
-            AllocatorTraits::new()
-        }
-
-        fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-            assert_eq!(alloc_core::held_state_locks(), 0, "under a lock");
-            self.calls.set(self.calls.get() + 1);
-            if self.calls.get() == self.refused {
-                return Err(AllocError);
-            }
-            if !self.is_nested.replace(true) {
-                let _ = lock_filled(self.lock, self).map(drop);
-                self.is_nested.set(false);
-            }
-            let block = FromGlobalAlloc::SYSTEM.allocate(layout, scope)?;
-            self.live.set(self.live.get() + layout.size() as i64);
-            Ok(block)
-        }
-
-        unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-            assert_eq!(alloc_core::held_state_locks(), 0, "under a lock");
-            self.live.set(self.live.get() - layout.size() as i64);
-            // SAFETY: the block is live and of this layout, and it is the system's.
-            unsafe { FromGlobalAlloc::SYSTEM.deallocate(block, layout, scope) }
-        }
-    }
 
     struct Entries(GrowableVec<u64>);
 
@@ -197,25 +154,26 @@ mod tests {
         for refused in 0..12 {
             let entries = || Entries(GrowableVec::new());
             let lock = StateMutex::new(Two([entries(), entries()]));
-            let host = Host {
-                lock: &lock,
-                calls: Cell::new(0),
-                refused,
-                live: Cell::new(0),
-                is_nested: Cell::new(refused % 2 == 1),
+            let system = RecordingAllocator::system();
+            let failing = FailingAllocator::new(system.clone(), Fault::Nth(refused));
+            let host = HookedAllocator::new(failing);
+            let hook = |_| {
+                assert_eq!(alloc_core::held_state_locks(), 0, "under a lock");
+                if refused % 2 == 1 {
+                    let _ = lock_filled(&lock, &host).map(drop);
+                }
             };
-            for turn in 0..40 {
-                let mut state = match lock_filled(&lock, &host) {
-                    Ok(state) => state,
-                    Err(_) => {
+            with_hook(1, &hook, || {
+                for turn in 0..40 {
+                    let mut state = lock_filled(&lock, &host).unwrap_or_else(|_| {
                         refusals += 1;
                         lock_filled(&lock, &host).expect("it refuses once")
+                    });
+                    for table in &mut state.0 {
+                        table.0.push(turn).expect("the reserve");
                     }
-                };
-                for table in &mut state.0 {
-                    table.0.push(turn).expect("the reserve");
                 }
-            }
+            });
             let mut state = lock.lock();
             assert!(
                 state
@@ -228,7 +186,7 @@ mod tests {
             for mut table in tables {
                 free_table(&mut table, &host);
             }
-            assert_eq!(host.live.get(), 0);
+            system.assert_empty("after the tables went");
         }
         assert!(refusals >= 4, "{refusals}");
     }

@@ -7,6 +7,7 @@ mod callbacks;
 mod churn;
 #[cfg(not(miri))]
 mod every_example;
+#[macro_use]
 mod fake_vulkan;
 mod group;
 mod lifecycle;

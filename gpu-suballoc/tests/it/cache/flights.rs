@@ -37,57 +37,38 @@ fn sixteen_ask<'c>(
 }
 
 #[test]
-fn h70_sixteen_threads_compile_once() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let device = CacheDevice::new_unique();
-    let owners = [&contexts.a, &contexts.b]
-        .map(|context| cache.owner(device, context.handle()).expect("memory"));
-    let answers = sixteen_ask(&owners, |_| counts.make(9));
-    assert!(
-        answers.iter().all(|answer| *answer == Ok(Ok(9))),
-        "{answers:?}"
-    );
-    let stats = cache.stats();
-    assert_eq!(
-        (counts.now(), stats.joined, stats.compiled),
-        ((1, 1), THREADS - 1, 1)
-    );
-}
-
-#[test]
-fn h70_a_compile_that_fails_fails_for_all_who_waited() {
-    cache_scene!(contexts, counts, cache, owner);
-    let ran = AtomicU64::new(0);
-    let answers = sixteen_ask(std::slice::from_ref(&owner), |_| {
-        ran.fetch_add(1, SeqCst);
-        Err(Broken(3))
-    });
-    let failed = Ok(Err(CacheError::Compile(Broken(3))));
-    assert!(
-        answers.iter().all(|answer| *answer == failed),
-        "{answers:?}"
-    );
-    let stats = cache.stats();
-    assert_eq!((ran.load(SeqCst), stats.failed, stats.entries), (1, 1, 0));
-    drop(get(&owner, &counts, 9));
-}
-
-#[test]
-fn h70_a_compile_that_panics_lets_another_one_try() {
-    cache_scene!(contexts, counts, cache, owner);
-    let answers = sixteen_ask(std::slice::from_ref(&owner), |before| match before {
-        // Quietly: no hook is run.
-        0 => resume_unwind(Box::new("planted")),
-        _ => counts.make(9),
-    });
-    let unwound = answers.iter().filter(|answer| answer.is_err()).count();
-    assert!(
-        answers.iter().flatten().all(|answer| *answer == Ok(9)),
-        "{answers:?}"
-    );
-    assert_eq!((unwound, counts.now()), (1, (1, 1)));
-    assert_eq!((cache.stats().compiling, owner.in_use()), (0, 0));
+fn h70_sixteen_threads_compile_once_and_have_its_result_or_its_error_or_another_compile() {
+    for end in ["compiles", "fails", "unwinds"] {
+        let (contexts, counts) = (Contexts::new(), Counts::default());
+        let cache = contexts.cache();
+        let device = CacheDevice::new_unique();
+        let owners = [&contexts.a, &contexts.b]
+            .map(|context| cache.owner(device, context.handle()).expect("memory"));
+        let ran = AtomicU64::new(0);
+        let answers = sixteen_ask(&owners, |before| {
+            ran.fetch_add(1, SeqCst);
+            match end {
+                "fails" => Err(Broken(3)),
+                // Quietly: no hook is run.
+                "unwinds" if before == 0 => resume_unwind(Box::new("planted")),
+                _ => counts.make(9),
+            }
+        });
+        let of = |wanted| answers.iter().filter(|answer| **answer == wanted).count();
+        let came = (of(Ok(Ok(9))), of(Ok(Err(CacheError::Compile(Broken(3))))));
+        let stats = cache.stats();
+        let (expected, compiles, failed, made) = match end {
+            "fails" => ((0, 16), 1, 1, 0),
+            "unwinds" => ((15, 0), 2, 0, 1),
+            _ => ((16, 0), 1, 0, 1),
+        };
+        assert_eq!(came, expected, "{end}: {answers:?}");
+        let seen = (ran.load(SeqCst), stats.failed, stats.compiled, counts.now());
+        assert_eq!(seen, (compiles, failed, made, (made, made)), "{end}");
+        assert!(stats.joined >= THREADS - 1 && stats.compiling == 0 && stats.entries == made);
+        assert_eq!(owners[0].in_use() + owners[1].in_use(), 0, "{end}");
+        drop(get(&owners[0], &counts, 9));
+    }
 }
 
 /// The owner goes while the compile runs: those who asked may use what was made, nobody else finds it.

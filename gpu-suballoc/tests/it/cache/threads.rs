@@ -74,36 +74,6 @@ fn h72_everything_at_once_balances() {
     contexts.end();
 }
 
-/// Whoever had read where the old one lay holds the new one, which has its place and, mostly, its memory.
-#[test]
-fn h62_a_shader_that_comes_again_where_it_lay_is_the_new_one() {
-    let rounds = if cfg!(miri) { 12 } else { 5_000 };
-    cache_scene!(contexts, counts, cache, owner);
-    let same = key(owner.device(), 1);
-    let (gone, ended) = (AtomicU64::new(0), AtomicBool::new(false));
-    thread::scope(|threads| {
-        threads.spawn(|| {
-            while !ended.load(SeqCst) {
-                let before = gone.load(SeqCst);
-                if let Some(hold) = cache.get(same) {
-                    assert!(hold.number > before, "{} was gone", hold.number);
-                }
-            }
-        });
-        for round in 1..=rounds {
-            drop(
-                owner
-                    .get_or_compile(same, || counts.make(round))
-                    .expect("it compiles"),
-            );
-            cache.delete_where(|_, _| true);
-            gone.store(round, SeqCst);
-        }
-        ended.store(true, SeqCst);
-    });
-    assert_eq!((counts.now(), cache.stats().dead), ((rounds, 0), 0));
-}
-
 /// Of a reference that is dropped while another thread evicts one of both sees the other: at rest nothing is left above a limit.
 #[test]
 fn ge9_references_that_two_threads_drop_leave_nothing_above_the_limit() {

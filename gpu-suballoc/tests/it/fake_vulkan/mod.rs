@@ -162,7 +162,7 @@ pub(crate) fn vulkan() -> (ash::Entry, ash::Instance, ash::Device) {
     (entry, instance, device)
 }
 
-type Function = vk::PFN_vkVoidFunction;
+pub(crate) type Function = vk::PFN_vkVoidFunction;
 
 macro_rules! function {
     ($function:expr) => {{
@@ -192,7 +192,10 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     }
 }
 
-unsafe extern "system" fn get_device_proc_addr(_: vk::Device, name: *const c_char) -> Function {
+pub(crate) unsafe extern "system" fn get_device_proc_addr(
+    _: vk::Device,
+    name: *const c_char,
+) -> Function {
     // SAFETY: a C string, as Vulkan demands.
     let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("");
     let Fake { core, khr, .. } = fake();

@@ -27,21 +27,6 @@ fn i35_i36_everybody_is_asked_then_compared_in_order() {
 }
 
 #[test]
-fn i36_n_devices_of_one_driver_are_refined_n_times_n_less_one() {
-    for count in [1, 2, 5, 64] {
-        let log = RefCell::default();
-        let all = cards(count, &log);
-        group(&all).expect("a group");
-        let refined = log
-            .borrow()
-            .iter()
-            .filter(|line| line.starts_with("refine"))
-            .count();
-        assert_eq!(refined as u32, count * (count - 1));
-    }
-}
-
-#[test]
 fn i16_i36_refinements_that_disagree_about_a_link_make_no_group() {
     let log = RefCell::default();
     let mut all = cards(2, &log);

@@ -30,38 +30,6 @@ fn iw2_a_membership_that_outlives_its_group_means_nothing_to_the_next() {
     );
 }
 
-struct QuietCard(MembershipCell);
-
-impl GroupDevice for QuietCard {
-    type Error = Infallible;
-
-    fn membership_cell(&self) -> &MembershipCell {
-        &self.0
-    }
-
-    fn capabilities(&self) -> Result<DeviceCapabilities, Infallible> {
-        Ok(DeviceCapabilities::default())
-    }
-}
-
-#[test]
-fn i48_queries_run_on_all_threads_at_once() {
-    let group = group([(); 3].map(|()| QuietCard(MembershipCell::new()))).expect("three devices");
-    thread::scope(|threads| {
-        for _ in 0..4 {
-            threads.spawn(|| {
-                for round in 0..10_000 {
-                    let (from, to) = (round % 3, (round + 1) % 3);
-                    assert_eq!(
-                        group.edge_between(from, to).map(|edge| edge.read),
-                        Some(UseMode::Copy)
-                    );
-                }
-            });
-        }
-    });
-}
-
 #[test]
 fn i10_a_region_knows_its_device_and_how_others_reach_it() {
     let log = RefCell::default();

@@ -1,7 +1,9 @@
 //! A Vulkan driver in this process that notes what it is asked, makes objects out of numbers, and takes 32 bytes through the callbacks for
-//! each. Its handles lead to it, so that two of them are two drivers.
+//! each. Its handles lead to it, so that two of them are two drivers. What has no objects is that of [`fake_vulkan`].
 
 use super::*;
+
+use crate::fake_vulkan::{self, Function};
 
 /// A driver with one instance, physical device and device.
 pub(crate) struct LifecycleDriver {
@@ -63,16 +65,6 @@ impl LifecycleDriver {
     /// Objects that live, of all kinds.
     pub(crate) fn live(&self) -> usize {
         self.state.lock().unwrap().live.len()
-    }
-
-    pub(crate) fn live_of(&self, kind: &str) -> usize {
-        self.state
-            .lock()
-            .unwrap()
-            .live
-            .values()
-            .filter(|object| object.0 == kind)
-            .count()
     }
 
     /// A command that this driver does not have.
@@ -193,16 +185,6 @@ fn destroy<H: Handle>(
     unsafe { free(with.p_user_data, ptr::with_exposed_provenance_mut(block)) }
 }
 
-type Function = vk::PFN_vkVoidFunction;
-
-macro_rules! function {
-    ($function:expr) => {{
-        let function: *const () = $function as *const ();
-        // SAFETY: a function's address as that of another type of function; whoever calls it turns it back.
-        unsafe { std::mem::transmute::<*const (), Function>(function) }
-    }};
-}
-
 /// A create and a destroy that differ in nothing but their kind.
 macro_rules! objects {
     ($($kind:literal $make:literal $end:literal $handle:ty, $info:ty => $create:ident $destroy:ident;)*) => {
@@ -298,10 +280,10 @@ unsafe extern "system" fn cache_data(
 
 pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     instance: vk::Instance,
-    name: *const c_char,
+    text: *const c_char,
 ) -> Function {
     // SAFETY: a C string, as Vulkan demands.
-    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
+    let name = unsafe { CStr::from_ptr(text) }.to_str().unwrap();
     if instance == vk::Instance::null() {
         return if name == "vkCreateInstance" && WITHOUT_INSTANCE.get() {
             function!(nothing)
@@ -314,18 +296,17 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     match name {
         _ if state.missing == Some(name) => None,
         "vkGetDeviceProcAddr" => function!(get_device_proc_addr),
-        "vkGetPhysicalDeviceProperties" => function!(properties),
-        "vkGetPhysicalDeviceMemoryProperties" => function!(memory_properties),
-        _ => None,
+        // SAFETY: forwarded: what is the same on every driver.
+        _ => unsafe { fake_vulkan::get_instance_proc_addr(instance, text) },
     }
 }
 
 unsafe extern "system" fn get_device_proc_addr(
     device: vk::Device,
-    name: *const c_char,
+    text: *const c_char,
 ) -> Function {
     // SAFETY: a C string, as Vulkan demands.
-    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
+    let name = unsafe { CStr::from_ptr(text) }.to_str().unwrap();
     let mut state = driver(device.as_raw()).state.lock().unwrap();
     state.loads += 1;
     match name {
@@ -333,130 +314,18 @@ unsafe extern "system" fn get_device_proc_addr(
         "vkCreateComputePipelines" => function!(create_pipelines),
         "vkCreatePipelineCache" => function!(begin_cache),
         "vkGetPipelineCacheData" => function!(cache_data),
-        "vkMapMemory" => function!(map),
-        "vkUnmapMemory" => function!(unmap),
-        "vkFlushMappedMemoryRanges" | "vkInvalidateMappedMemoryRanges" => function!(ranges),
-        "vkGetBufferMemoryRequirements" => function!(buffer_requirements),
-        "vkGetImageMemoryRequirements" => function!(image_requirements),
-        "vkBindBufferMemory" => function!(bind_buffer),
-        "vkBindImageMemory" => function!(bind_image),
         // What nobody may call, as memory is not lazily allocated.
         "vkGetDeviceMemoryCommitment"
         | "vkDestroyDevice"
         | "vkDeviceWaitIdle"
         | "vkQueueWaitIdle" => function!(nothing),
-        name => of_objects(name),
+        name => of_objects(name).or_else(|| {
+            // SAFETY: forwarded.
+            unsafe { fake_vulkan::get_device_proc_addr(device, text) }
+        }),
     }
 }
 
 extern "system" fn nothing() {
     panic!("a command that is the application's alone");
-}
-
-unsafe extern "system" fn properties(
-    _: vk::PhysicalDevice,
-    told: *mut vk::PhysicalDeviceProperties,
-) {
-    let limits = vk::PhysicalDeviceLimits {
-        buffer_image_granularity: 1,
-        non_coherent_atom_size: 64,
-        max_memory_allocation_count: 4096,
-        min_memory_map_alignment: 64,
-        ..Default::default()
-    };
-    // SAFETY: room for one.
-    unsafe {
-        told.write(vk::PhysicalDeviceProperties {
-            limits,
-            ..Default::default()
-        })
-    };
-}
-
-unsafe extern "system" fn memory_properties(
-    _: vk::PhysicalDevice,
-    told: *mut vk::PhysicalDeviceMemoryProperties,
-) {
-    let flags = vk::MemoryPropertyFlags::DEVICE_LOCAL
-        | vk::MemoryPropertyFlags::HOST_VISIBLE
-        | vk::MemoryPropertyFlags::HOST_COHERENT;
-    let all = vk::PhysicalDeviceMemoryProperties::default()
-        .memory_types(&[vk::MemoryType {
-            property_flags: flags,
-            heap_index: 0,
-        }])
-        .memory_heaps(&[vk::MemoryHeap {
-            size: 1 << 30,
-            flags: vk::MemoryHeapFlags::DEVICE_LOCAL,
-        }]);
-    // SAFETY: room for one.
-    unsafe { told.write(all) };
-}
-
-unsafe extern "system" fn map(
-    device: vk::Device,
-    _: vk::DeviceMemory,
-    _: u64,
-    _: u64,
-    _: vk::MemoryMapFlags,
-    first: *mut *mut c_void,
-) -> vk::Result {
-    note(device, "vkMapMemory");
-    // SAFETY: room for one. Nobody follows it.
-    unsafe { first.write(ptr::without_provenance_mut(4096)) };
-    vk::Result::SUCCESS
-}
-
-unsafe extern "system" fn unmap(device: vk::Device, _: vk::DeviceMemory) {
-    note(device, "vkUnmapMemory");
-}
-
-unsafe extern "system" fn ranges(
-    _: vk::Device,
-    _: u32,
-    _: *const vk::MappedMemoryRange<'_>,
-) -> vk::Result {
-    vk::Result::SUCCESS
-}
-
-const NEEDS: vk::MemoryRequirements = vk::MemoryRequirements {
-    size: 4096,
-    alignment: 256,
-    memory_type_bits: 1,
-};
-
-unsafe extern "system" fn buffer_requirements(
-    _: vk::Device,
-    _: vk::Buffer,
-    told: *mut vk::MemoryRequirements,
-) {
-    // SAFETY: room for one.
-    unsafe { told.write(NEEDS) };
-}
-
-unsafe extern "system" fn image_requirements(
-    _: vk::Device,
-    _: vk::Image,
-    told: *mut vk::MemoryRequirements,
-) {
-    // SAFETY: room for one.
-    unsafe { told.write(NEEDS) };
-}
-
-unsafe extern "system" fn bind_buffer(
-    _: vk::Device,
-    _: vk::Buffer,
-    _: vk::DeviceMemory,
-    _: u64,
-) -> vk::Result {
-    vk::Result::SUCCESS
-}
-
-unsafe extern "system" fn bind_image(
-    _: vk::Device,
-    _: vk::Image,
-    _: vk::DeviceMemory,
-    _: u64,
-) -> vk::Result {
-    vk::Result::SUCCESS
 }

@@ -81,7 +81,7 @@ fn the_seeds_meet_everything() {
 
 /// 8000 operations; with `STEWARD_LONG` (for release builds) 2 * 10^6.
 #[test]
-fn h2_h3_h4_h11_h12_h16_h19_h20_h21_h22_h23_h24_h28_h30_h65_contexts_are_the_lists() {
+fn h2_h3_h4_h11_h12_h16_h19_h20_h21_h22_h23_h24_h25_h26_h27_h28_h30_h65_contexts_are_the_lists() {
     replay("lifecycle_ops", 20, |bytes| run(bytes).0);
     let (tried, long) = random_of_both("lifecycle_ops", [512, 4 << 10], 4_000, run);
     tried.assert_at_least(if long { 100 } else { 1 }, 0..0, &EVENTS);

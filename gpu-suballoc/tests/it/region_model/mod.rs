@@ -74,7 +74,7 @@ fn the_seeds_meet_everything() {
 
 /// 4 * 10^4 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
 #[test]
-fn h33_h35_h38_h39_h40_h41_h45_h48_h50_h51_h52_h53_h55_h56_h57_h77_h90_h91_h92_h93_h113_regions_are_the_models()
+fn h33_h35_h38_h39_h40_h41_h45_h48_h50_h51_h52_h53_h55_h56_h57_h77_h90_h91_h92_h93_h112_h113_regions_are_the_models()
  {
     let mut shape = 0;
     let (tried, long) = random_of_both("region_ops", [512, 16 << 10], 20_000, |bytes| {

@@ -269,6 +269,7 @@ fn h84_h86_a_refused_block_leaves_no_trace() {
             ];
             for error in errors.into_iter().cycle().take(15) {
                 let (before, calls) = (s.native(), s.made());
+                let peak = s.gpu.stats().peak_block_bytes;
                 s.mock
                     .plant(MockFault::always().of(MockCall::Allocate).with(error));
                 assert_eq!(
@@ -276,7 +277,7 @@ fn h84_h86_a_refused_block_leaves_no_trace() {
                     error.into()
                 );
                 s.mock.clear_faults();
-                assert_eq!(s.native(), before);
+                assert_eq!((s.native(), s.gpu.stats().peak_block_bytes), (before, peak));
                 let asked = s.made() - calls;
                 assert!(
                     error != DeviceError::TooManyObjects || asked <= 2 * types,

@@ -55,33 +55,6 @@ fn h84_a_refused_block_does_not_count_against_its_pools_limit() {
 }
 
 #[test]
-fn h112_a_buffer_gets_all_the_memory_it_asks_for() {
-    let mut config = MockProfile::Nvidia.config();
-    config.rules.buffer_alignment = 1024;
-    let mock = mock_with(config);
-    mock.require_more(3072);
-    scene_on(&mock, AllocatorOptions::default(), |s| {
-        let regions: Vec<Region> = (1..40).map(|n| s.buffer(n * 100)).collect();
-        let place = |region: &Region| (region.memory(), region.offset(), region.size());
-        let mut places: Vec<_> = regions.iter().map(place).collect();
-        places.sort_unstable();
-        for pair in places.windows(2) {
-            let end = pair[0].1 + pair[0].2 + 3072;
-            assert!(pair[0].0 != pair[1].0 || end <= pair[1].1, "{pair:?}");
-        }
-        let mut sizes = regions
-            .iter()
-            .zip(1..)
-            .map(|(region, n)| (region.size(), n * 100));
-        assert!(
-            sizes.all(|(size, asked)| size == asked),
-            "what can be used is the buffer's own"
-        );
-        s.free_each(regions);
-    });
-}
-
-#[test]
 fn wrong_infos_never_reach_the_driver() {
     nvidia(|s| {
         let calls = s.mock.all_calls();

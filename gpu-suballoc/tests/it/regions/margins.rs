@@ -156,29 +156,6 @@ fn ge5_a_write_in_front_of_a_region_is_its_neighbours() {
     });
 }
 
-#[test]
-fn ge5_without_margins_nothing_is_looked_at() {
-    nvidia(|s| {
-        let region = s.visible_buffer(1000);
-        assert_eq!(s.gpu.check_corruption(|_| panic!("there are none")), Ok(0));
-        s.free(region);
-        let too_many = MemoryOptions {
-            margin: 4097,
-            ..MemoryOptions::default()
-        };
-        let options = AllocatorOptions {
-            memory: too_many,
-            ..AllocatorOptions::default()
-        };
-        // SAFETY: a mock, on which nothing is made.
-        let refused = unsafe { GpuAllocator::new(s.mock, FromGlobalAlloc::SYSTEM, options) };
-        assert_eq!(
-            refused.map(drop).map_err(|refused| refused.error),
-            Err(GpuMisuse::BadOptions.into())
-        );
-    });
-}
-
 /// Somebody frees a region while its margin is looked at: the block is not mapped for ever.
 #[test]
 fn a_look_at_a_margin_leaves_nothing_mapped() {

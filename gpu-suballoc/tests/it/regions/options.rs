@@ -77,10 +77,11 @@ fn h116_what_is_not_said_is_the_default() {
 #[test]
 fn options_out_of_range_give_device_and_memory_back() {
     let mock = mock_of(MockProfile::Nvidia);
-    let mut bad = [AllocatorOptions::default(); 3];
+    let mut bad = [AllocatorOptions::default(); 4];
     bad[0].max_reusable_buffers = 1025;
     bad[1].memory.granule = 100;
     bad[2].memory.first_block = Some(0);
+    bad[3].memory.margin = 4097;
     for options in bad {
         // SAFETY: as in `scene`.
         let refused =

@@ -1,34 +1,22 @@
 //! One allocator, many threads.
 
+use alloc_core::HostSource;
+
 use super::*;
 
 #[test]
-fn the_allocator_and_its_regions_cross_threads() {
+fn i48_allocators_regions_and_groups_cross_threads() {
     fn both<T: Send + Sync>() {}
+    #[allow(dead_code, reason = "that it compiles is the proof")]
+    fn groups<T: GroupDevice + Send + Sync, A: HostSource + Send + Sync>() {
+        both::<DeviceGroup<T, A>>();
+    }
     both::<GpuAllocator<&Mock, RecordingAllocator>>();
     both::<Region>();
     both::<RegionId>();
     both::<Mapping<'_, &Mock, RecordingAllocator>>();
     both::<Defragmentation<'_, &Mock, RecordingAllocator>>();
     both::<DefragmentationPass<'_, '_, &Mock, RecordingAllocator>>();
-}
-
-/// A mapping and a run are begun on one thread and ended on another.
-#[test]
-fn mappings_and_defragmentations_end_on_other_threads() {
-    nvidia(|s| {
-        let region = s.visible_buffer(64);
-        let mapping = s.gpu.map(&region).unwrap();
-        let mut run = s.gpu.defragment(DefragmentationOptions::new()).unwrap();
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                drop(mapping);
-                let moves = run.next_pass().unwrap().moves().len();
-                assert_eq!(moves, 0, "one region, which may stay");
-            });
-        });
-        s.free(region);
-    });
 }
 
 /// Ids of one region raced by two threads: exactly one gives it back.

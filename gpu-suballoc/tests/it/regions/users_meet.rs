@@ -2,21 +2,6 @@
 
 use super::*;
 
-#[test]
-fn ge13_a_dropped_refusal_loses_the_value_and_not_the_region() {
-    nvidia(|s| {
-        let region = s.visible_buffer(4096);
-        let (id, mapping) = (region.id(), s.gpu.map(&region).unwrap());
-        drop(s.gpu.free(region));
-        drop(mapping);
-        assert_eq!(s.gpu.stats().total.regions, 1, "it lives");
-        let map = s.gpu.memory_map().unwrap();
-        assert_eq!(map.leaks().count(), 1, "and is listed");
-        drop(map);
-        s.gpu.free_id(id).expect("by its id");
-    });
-}
-
 /// Memory that the host sees, coherent or not, as every profile has some.
 /// Memory alone: no buffers, no images, no addresses, no budgets.
 struct BareMemory {

@@ -87,18 +87,3 @@ fn df12_figures_are_those_of_a_walk_before_during_and_after_on_every_device() {
         );
     });
 }
-
-#[test]
-fn df12_what_the_driver_refuses_is_no_peak() {
-    small(|scene| {
-        let first = scene.piece(1, &shared());
-        let peak = scene.gpu.stats().peak_block_bytes;
-        assert_eq!(peak, MIB);
-        scene.mock.refuse_from(0);
-        let info = BufferInfo::new(PIECE * 16, COPIED);
-        assert!(scene.gpu.create_buffer(&info, &shared()).is_err());
-        assert_eq!(scene.gpu.stats().peak_block_bytes, peak);
-        scene.mock.refuse_from(u64::MAX);
-        scene.free(first);
-    });
-}

@@ -2,13 +2,15 @@
 
 use super::*;
 
-/// Two blocks; what `put` adds lies in the one with less in it, so that this one would be emptied.
+/// Two blocks; what `put` adds lies in the one with less in it, so that this one would be emptied. External buffers may lie in blocks.
 fn pinned(
     put: fn(&Scene<'_>) -> Vec<Region>,
     options: DefragmentationOptions<'_>,
 ) -> SkippedRegions {
     let mut skipped = SkippedRegions::default();
-    small(|scene| {
+    let mut config = MockProfile::Nvidia.config();
+    config.rules.external_requires_dedicated = false;
+    scene_on(&mock_with(config), small_blocks(), |scene| {
         let first: Vec<_> = (0..12).map(|_| (1, scene.piece(1, &shared()))).collect();
         let added = put(&scene);
         let second: Vec<_> = (0..19).map(|n| (n, scene.piece(n, &shared()))).collect();
@@ -44,9 +46,29 @@ fn df5_each_reason_keeps_its_block_and_is_counted() {
     let bare: Put = |scene| vec![scene.take(PIECE, &shared())];
     let small: Put = |scene| vec![scene.take(256, &shared().lifetime(Lifetime::Persistent))];
     let tagged: Put = |scene| vec![scene.piece(1, &shared().tag(77))];
+    let none = SkippedRegions::default();
+    let waiting: Put = |scene| {
+        let root = scene.piece(1, &shared());
+        let crop = scene.gpu.crop(&root, 0, 16, 4).unwrap();
+        scene.gpu.free_when_unused(root).unwrap();
+        vec![crop]
+    };
+    let shareable: Put = |scene| {
+        let info = BufferInfo {
+            external: ExternalHandleTypes::from_raw(1),
+            ..BufferInfo::new(PIECE, COPIED)
+        };
+        vec![scene.gpu.create_buffer(&info, &shared()).unwrap()]
+    };
+    let (busy, external) = (
+        SkippedRegions { busy: 1, ..none },
+        SkippedRegions {
+            external: 1,
+            ..none
+        },
+    );
     let (all, all_but_77) = (|_, _| true, |_, tag| tag != 77);
     let every = DefragmentationOptions::new();
-    let none = SkippedRegions::default();
     let no_transfer = SkippedRegions {
         no_transfer: 1,
         ..none
@@ -57,7 +79,7 @@ fn df5_each_reason_keeps_its_block_and_is_counted() {
     };
     let one_bare = SkippedRegions { bare: 1, ..none };
     let filter = SkippedRegions { filter: 1, ..none };
-    let rows: [(Put, DefragmentationOptions<'_>, SkippedRegions); 9] = [
+    let rows: [(Put, DefragmentationOptions<'_>, SkippedRegions); 11] = [
         (|_| Vec::new(), every, none),
         (
             |scene| of_usage(scene, BufferUsage::TRANSFER_SRC),
@@ -69,6 +91,8 @@ fn df5_each_reason_keeps_its_block_and_is_counted() {
         (bare, every.move_bare_regions(), none),
         (small, every, one_bare),
         (small, every.move_bare_regions(), none),
+        (waiting, every, busy),
+        (shareable, every, external),
         (tagged, every.filter(&all_but_77), filter),
         (tagged, every.filter(&all), none),
     ];
@@ -111,58 +135,6 @@ fn skipped_of(scene: &Scene<'_>, put: impl FnOnce(&Scene<'_>) -> Vec<Region>) ->
     drop(run);
     scene.free_each(added);
     skipped
-}
-
-/// Frees two pieces beside `kept`, so that its block has less in it than the other one and would be emptied.
-fn free_two_beside(scene: &Scene<'_>, kept: &Region, left: &mut Vec<(u8, Region)>) {
-    for _ in 0..2 {
-        let at = left
-            .iter()
-            .position(|(_, one)| one.memory() == kept.memory());
-        scene.free(left.swap_remove(at.expect("it lies beside others")).1);
-    }
-}
-
-#[test]
-fn df5_a_region_that_waits_for_its_crop_keeps_its_block() {
-    small(|scene| {
-        let mut left = scene.sparse(2, 4);
-        let (_, waiting) = left.swap_remove(1);
-        let crop = scene.gpu.crop(&waiting, 0, 16, 4).unwrap();
-        scene.gpu.free_when_unused(waiting).unwrap();
-        let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
-        assert_eq!((run.skipped().busy, run.totals().planned_blocks), (1, 1));
-        drop(run);
-        scene.free(crop);
-        scene.check(&mut left);
-        scene.free_all(left);
-    });
-}
-
-#[test]
-fn df5_a_buffer_that_others_may_share_keeps_its_block() {
-    // A device whose external buffers may lie in blocks.
-    let mut config = MockProfile::Nvidia.config();
-    config.rules.external_requires_dedicated = false;
-    let mock = mock_with(config);
-    scene_on(&mock, small_blocks(), |scene| {
-        let mut left = scene.sparse(2, 4);
-        let info = BufferInfo {
-            external: ExternalHandleTypes::from_raw(1),
-            ..BufferInfo::new(PIECE, COPIED)
-        };
-        let external = scene.gpu.create_buffer(&info, &shared()).unwrap();
-        free_two_beside(&scene, &external, &mut left);
-        let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
-        assert_eq!(
-            (run.skipped().external, run.totals().planned_blocks),
-            (1, 1)
-        );
-        drop(run);
-        scene.free(external);
-        scene.check(&mut left);
-        scene.free_all(left);
-    });
 }
 
 #[test]

@@ -73,8 +73,12 @@ fn h46_a_wrapped_buffer_is_mapped_only_where_its_memory_is_known() {
         assert_eq!(s.read(&crop, 1), [42]);
         drop((one, two));
         assert_eq!(maps(), (before.0 + 1, before.1), "mapped once, and still");
+        s.gpu.flush(&crop, 0, 8).unwrap();
+        assert_eq!(s.mock.calls(MockCall::Flush), 0, "it is coherent");
         drop(three);
         assert_eq!(maps(), (before.0 + 1, before.1 + 1));
+        let not_mapped = Err(GpuMisuse::NotMapped.into());
+        assert_eq!(s.gpu.flush(&crop, 0, 8), not_mapped, "any more");
         s.free_each([crop, part, whole]);
     });
 }
