@@ -54,6 +54,8 @@ fn h46_a_wrapped_buffer_is_mapped_only_where_its_memory_is_known() {
                 .unwrap(),
         );
         let crop = s.gpu.crop(&part, 4, 8, 4).unwrap();
+        let offsets = [&whole, &part, &crop].map(Region::offset);
+        assert_eq!(offsets, [0, 100, 104], "in its memory");
         let maps = || (s.mock.calls(MockCall::Map), s.mock.calls(MockCall::Unmap));
         let before = maps();
         let (one, two, three) = (
