@@ -30,6 +30,9 @@ struct FailingCallbacks {
 
 pub(crate) struct FailingRef(NonNull<FailingCallbacks>);
 
+// SAFETY: the record is only shared, may be called on any thread, and its count is atomic.
+unsafe impl Send for FailingRef {}
+
 impl FailingRef {
     pub(crate) fn new(raw: RawCallbacks, kind: &'static str) -> Option<Self> {
         if !settings().fail_application {

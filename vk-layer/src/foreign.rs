@@ -3,11 +3,7 @@
 //! Each object may bring its own (V5), in a struct that ends with the command (V6). All of one kind are one owner to the checker. They are
 //! watched for as long as a command that got them runs or an object that was created with them lives.
 
-use std::ffi::c_void;
-use std::mem::ManuallyDrop;
-use std::num::NonZeroUsize;
 use std::ops::Deref;
-use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use alloc_core::ScopeUsage;
@@ -17,16 +13,13 @@ use vk_callbacks::raw::RawCallbacks;
 
 use crate::accounts::{KindAccount, UNCHECKED_OWNERS, checker};
 use crate::failing::FailingRef;
-use crate::handle_map::{HandleMap, key};
+use crate::handle_records::HandleRecords;
 use crate::hooks::caught;
-use crate::record::{free_record, new_record};
+use crate::record::OwnRecord;
 
 pub(crate) struct ForeignOwner {
     pub(crate) id: OwnerId,
-    /// The key is made of handle and callbacks, since two objects may have one handle.
-    objects: HandleMap<WatchedObject>,
-    /// The values are keys in `objects`, stored as addresses that are never dereferenced.
-    keys: HandleMap<u8>,
+    objects: HandleRecords<WatchedCallbacks>,
 }
 
 impl ForeignOwner {
@@ -36,8 +29,7 @@ impl ForeignOwner {
         checker()?.add_owner(owner).ok()?;
         Some(Self {
             id,
-            objects: HandleMap::new(),
-            keys: HandleMap::new(),
+            objects: HandleRecords::new(),
         })
     }
 
@@ -51,159 +43,101 @@ impl ForeignOwner {
     }
 
     pub(crate) fn has(&self, handle: u64) -> bool {
-        self.keys.get(key(handle)).is_some()
-    }
-
-    /// Without memory the object is not kept: its callbacks then stay watched and valid for ever, since the driver may call them.
-    fn insert(&self, handle: u64, raw: &RawCallbacks, object: WatchedObject) {
-        let own = object_key(handle, raw);
-        let stays = ManuallyDrop::new(object.failing.clone());
-        let Some(record) = new_record(object) else {
-            return;
-        };
-        if !self.objects.insert(own.get(), record) {
-            // SAFETY: from `new_record`, and no table has it.
-            unsafe { free_record(record) };
-        } else if !self.keys.insert(key(handle), address(own))
-            && let Some(record) = self.objects.remove(own.get())
-        {
-            // SAFETY: from `new_record`; the table has it no longer.
-            unsafe { free_record(record) };
-        } else {
-            drop(ManuallyDrop::into_inner(stays));
-        }
+        self.objects.has(handle)
     }
 
     /// Called before the command is passed on, since another object may have the handle as soon as it returns. Of several objects with the
     /// handle it is one that was created with the callbacks that are passed now, if there is one; others may be compatible too (V43).
     /// `None` for an object that was created unwatched.
     pub(crate) fn remove(&self, handle: u64, raw: &RawCallbacks) -> Option<EndedObject> {
-        let own = object_key(handle, raw);
-        if let Some(record) = self.objects.remove(own.get()) {
-            self.keys.remove_pair(key(handle), address(own));
-            return Some(EndedObject(record));
-        }
-        loop {
-            let other = self.keys.remove(key(handle))?;
-            // Otherwise another thread has just ended that object.
-            if let Some(record) = self.objects.remove(other.addr().get()) {
-                return Some(EndedObject(record));
-            }
-        }
+        let is_like = |watched: &WatchedCallbacks| watched.raw.words() == raw.words();
+        self.objects.remove_like(handle, is_like)
     }
 }
 
-struct WatchedObject {
-    checked: Checked,
-    failing: Option<FailingRef>,
-}
+/// The object's callbacks are watched until this is dropped.
+pub(crate) type EndedObject = OwnRecord<WatchedCallbacks>;
 
-fn object_key(handle: u64, raw: &RawCallbacks) -> NonZeroUsize {
-    let mixed = std::iter::once(key(handle))
-        .chain(raw.words().map(<*mut c_void>::addr))
-        .fold(0_usize, |key, word| {
-            (key.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        });
-    NonZeroUsize::MIN.saturating_add(mixed | 1)
-}
-
-fn address(key: NonZeroUsize) -> NonNull<u8> {
-    NonNull::new(ptr::without_provenance_mut(key.get())).unwrap_or(NonNull::dangling())
-}
-
-/// It owns the record. The callbacks are watched until this is dropped.
-pub(crate) struct EndedObject(NonNull<WatchedObject>);
-
-impl Drop for EndedObject {
-    fn drop(&mut self) {
-        // SAFETY: from `new_record`; the table has it no longer.
-        let object = unsafe { free_record(self.0) };
-        caught(|| retire(&object.checked));
-    }
-}
-
-/// It is one word, in a record of its own, so that commands without such callbacks, which are most, move no padding (see
-/// docs/design/layer.md).
-pub(crate) struct ForeignRecord<'a>(NonNull<ForeignUse<'a>>);
-
-impl<'a> Deref for ForeignRecord<'a> {
-    type Target = ForeignUse<'a>;
-
-    fn deref(&self) -> &ForeignUse<'a> {
-        // SAFETY: from `new_record`, and freed by the drop only.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for ForeignRecord<'_> {
-    fn drop(&mut self) {
-        // SAFETY: from `new_record`; no borrow outlives this value.
-        drop(unsafe { free_record(self.0) });
-    }
-}
-
-pub(crate) struct ForeignUse<'a> {
-    owner: &'a ForeignOwner,
+/// Callbacks of the program, which are watched until this is dropped.
+pub(crate) struct WatchedCallbacks {
     raw: RawCallbacks,
     failing: Option<FailingRef>,
     pub(crate) checked: Checked,
 }
 
-impl<'a> ForeignRecord<'a> {
+impl WatchedCallbacks {
+    /// # Safety
+    /// Callbacks that may be called until the answer is dropped.
+    unsafe fn new(owner: OwnerId, raw: RawCallbacks, failing: Option<FailingRef>) -> Option<Self> {
+        let passed = failing.as_ref().map_or(raw, FailingRef::raw);
+        // SAFETY: they may be called until they are retired.
+        let checked = unsafe { checker()?.wrap_for(passed, owner) }.ok()?;
+        Some(Self {
+            raw,
+            failing,
+            checked,
+        })
+    }
+}
+
+impl Drop for WatchedCallbacks {
+    fn drop(&mut self) {
+        caught(|| {
+            if let Some(checker) = checker() {
+                // SAFETY: the command has returned, or the object is gone: its callbacks are called no more.
+                unsafe { checker.retire(&self.checked) }
+            }
+        });
+    }
+}
+
+/// One word, so that commands without such callbacks, which are most, move no padding (see docs/design/layer.md).
+pub(crate) type ForeignRecord<'a> = OwnRecord<ForeignUse<'a>>;
+
+pub(crate) struct ForeignUse<'a> {
+    owner: &'a ForeignOwner,
+    watched: WatchedCallbacks,
+}
+
+impl<'a> ForeignUse<'a> {
     /// `None` where watching is impossible: then the driver gets the callbacks as they came.
     ///
     /// # Safety
     /// Callbacks that may be called while the command runs, and while an object lives that it creates.
-    pub(crate) unsafe fn new(
+    pub(crate) unsafe fn record(
         kind: &'a KindAccount,
         name: &'static str,
         raw: RawCallbacks,
-    ) -> Option<Self> {
+    ) -> Option<ForeignRecord<'a>> {
         let owner = kind.foreign_or_new(name)?;
-        let failing = FailingRef::new(raw, name);
-        let passed = failing.as_ref().map_or(raw, FailingRef::raw);
-        // SAFETY: they may be called while the command runs and its object lives; they are retired then.
-        let checked = unsafe { checker()?.wrap_for(passed, owner.id) };
-        if checked.is_err() {
+        // SAFETY: they may be called while the command runs.
+        let watched = unsafe { WatchedCallbacks::new(owner.id, raw, FailingRef::new(raw, name)) };
+        if watched.is_none() {
             UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
         }
-        let watched = ForeignUse {
-            owner,
-            raw,
-            failing,
-            checked: checked.ok()?,
-        };
-        new_record(watched).map(Self)
+        let watched = watched?;
+        OwnRecord::new(Self { owner, watched })
     }
-}
 
-impl ForeignUse<'_> {
     pub(crate) const fn id(&self) -> OwnerId {
         self.owner.id
     }
 
+    /// Without memory the object is not kept: its callbacks then stay watched and valid for ever, since the driver may call them.
     pub(crate) fn created(&self, handle: u64) {
-        let passed = self.failing.as_ref().map_or(self.raw, FailingRef::raw);
-        // SAFETY: `ForeignRecord::new` required the same for as long as the object lives.
-        let checked = checker().map(|checker| unsafe { checker.wrap_for(passed, self.owner.id) });
-        if let Some(checked) = checked.and_then(Result::ok) {
-            let failing = self.failing.clone();
-            let object = WatchedObject { checked, failing };
-            self.owner.insert(handle, &self.raw, object);
+        let failing = self.failing.clone();
+        // SAFETY: `record` required the same for as long as the object lives.
+        if let Some(watched) = unsafe { WatchedCallbacks::new(self.owner.id, self.raw, failing) } {
+            self.owner.objects.insert(handle, watched);
         }
     }
 }
 
-impl Drop for ForeignUse<'_> {
-    fn drop(&mut self) {
-        caught(|| retire(&self.checked));
-    }
-}
+impl Deref for ForeignUse<'_> {
+    type Target = WatchedCallbacks;
 
-fn retire(checked: &Checked) {
-    if let Some(checker) = checker() {
-        // SAFETY: the command has returned, or the object is gone: its callbacks are called no more.
-        unsafe { checker.retire(checked) }
+    fn deref(&self) -> &WatchedCallbacks {
+        &self.watched
     }
 }
 
@@ -214,7 +148,7 @@ mod tests {
     use vk_callbacks::check::Checked;
     use vk_callbacks::raw::RawCallbacks;
 
-    use super::{ForeignOwner, ForeignUse, checker};
+    use super::{ForeignOwner, ForeignUse, WatchedCallbacks};
 
     fn callbacks(number: usize) -> RawCallbacks {
         unsafe extern "system" fn allocation(
@@ -251,20 +185,17 @@ mod tests {
         let uses = [16, 32, 48].map(|number| {
             let raw = callbacks(number);
             // SAFETY: functions that do nothing.
-            let checked = unsafe { checker().expect("memory").wrap_for(raw, owner.id) };
+            let watched = unsafe { WatchedCallbacks::new(owner.id, raw, None) };
             ForeignUse {
                 owner: &owner,
-                raw,
-                failing: None,
-                checked: checked.expect("a place"),
+                watched: watched.expect("memory and a place"),
             }
         });
         uses.iter().for_each(|used| used.created(7));
         let number = |checked: &Checked| checked.raw().p_user_data.addr();
         let ended = |raw: &RawCallbacks| {
             let ended = owner.remove(7, raw)?;
-            // SAFETY: the record is this one's alone.
-            Some(number(&unsafe { ended.0.as_ref() }.checked))
+            Some(number(&ended.checked))
         };
         assert!(owner.has(7) && !owner.has(8));
         assert_eq!(ended(&uses[1].raw), Some(number(&uses[1].checked)));

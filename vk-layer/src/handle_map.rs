@@ -1,101 +1,74 @@
-//! A map from addresses and handles to records, without a lock.
+//! A map from addresses and handles to records. Lookups take no lock; insertions and removals take turns.
 //!
 //! ```text
-//!   256 slots, then chunks of twice as many each:  [ turn, key, value, reach | .. ] -> [ .. ] -> ..
+//!   256 slots, then chunks of twice as many each:  [ key, value, reach | .. ] -> [ .. ] -> ..
 //!                                                     |
 //!   a key's own slot, by its hash; the key is there, or at most `reach` slots behind it, or in a later chunk
 //! ```
 //!
-//! Chunks are added and never removed. A lookup of an absent key reads a few slots in each of few chunks.
+//! Chunks are added and never removed. A lookup of an absent key reads a few slots in each of few chunks. A fork may leave a thread that
+//! writes behind: the map is whole at any time, and what is counted as used is never less than what is.
 
-mod slot;
-
-use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use alloc_core::TryVec;
 
+use crate::once::LockAcrossForks;
 use crate::record::{Own, free_record, new_record, own};
-use slot::{NO_KEY, Slot};
 
 const SLOTS: usize = 256;
+const NO_KEY: usize = 0;
 
-pub(crate) struct HandleMap<T>(AddressMap, PhantomData<AtomicPtr<T>>);
-
-impl<T> HandleMap<T> {
-    pub(crate) const fn new() -> Self {
-        Self(AddressMap::new(), PhantomData)
-    }
-
-    /// `false` when there is no memory for another chunk, or the key is 0.
-    pub(crate) fn insert(&self, key: usize, value: NonNull<T>) -> bool {
-        self.0.insert(key, value.cast())
-    }
-
-    /// Of several pairs with one key any: a record that is read must be the only one with its key, since another thread may remove the
-    /// one that is found. Tables whose handles need not be unique are locked.
-    #[inline]
-    pub(crate) fn get(&self, key: usize) -> Option<NonNull<T>> {
-        self.0.get(key).map(NonNull::cast)
-    }
-
-    /// Of several threads each removes another pair with this key, or none. (Two objects may have one handle.) The caller guarantees that
-    /// the answer of [`HandleMap::get`] for it is no longer used.
-    pub(crate) fn remove(&self, key: usize) -> Option<NonNull<T>> {
-        self.0.remove(key).map(NonNull::cast)
-    }
-
-    pub(crate) fn remove_pair(&self, key: usize, value: NonNull<T>) -> bool {
-        self.0.remove_pair(key, value.cast())
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<NonNull<T>> {
-        self.0.pop().map(NonNull::cast)
-    }
+pub(crate) struct HandleMap<T> {
+    slots: [Slot<T>; SLOTS],
+    state: ChunkState<T>,
+    writers: LockAcrossForks,
 }
 
-/// The map does not know the type of its records, so that its functions are compiled once.
-struct AddressMap {
-    slots: [Slot; SLOTS],
-    state: ChunkState,
+struct Slot<T> {
+    key: AtomicUsize,
+    value: AtomicPtr<T>,
+    /// The largest distance from this slot of a key whose own slot this is. It never decreases.
+    reach: AtomicUsize,
 }
 
-struct ChunkState {
-    /// No less than the number of slots in use: an insertion counts before it claims a slot, a removal after it has freed one.
+struct ChunkState<T> {
     used: AtomicUsize,
-    next: AtomicPtr<LaterChunk>,
+    next: AtomicPtr<LaterChunk<T>>,
 }
 
-struct LaterChunk {
-    slots: TryVec<Slot, Own>,
-    state: ChunkState,
+struct LaterChunk<T> {
+    slots: TryVec<Slot<T>, Own>,
+    state: ChunkState<T>,
 }
 
-struct Chunk<'m> {
-    slots: &'m [Slot],
-    state: &'m ChunkState,
+struct Chunk<'m, T> {
+    slots: &'m [Slot<T>],
+    state: &'m ChunkState<T>,
 }
 
 pub(crate) const fn key(handle: u64) -> usize {
     (handle as usize).wrapping_add(1)
 }
 
-impl AddressMap {
-    const fn new() -> Self {
+impl<T> HandleMap<T> {
+    pub(crate) const fn new() -> Self {
         Self {
             slots: [const { Slot::new() }; SLOTS],
             state: ChunkState::new(),
+            writers: LockAcrossForks::new(),
         }
     }
 
-    fn insert(&self, key: usize, value: NonNull<()>) -> bool {
-        if key == NO_KEY {
-            return false;
-        }
-        let mut chunk = Some(self.first());
+    /// `false` when there is no memory for another chunk, or the key is 0.
+    pub(crate) fn insert(&self, key: usize, value: NonNull<T>) -> bool {
+        let mut chunk = Some(self.first()).filter(|_| key != NO_KEY);
         while let Some(here) = chunk {
-            if here.insert(key, value) {
+            let held = self.writers.lock();
+            let is_inserted = here.insert(key, value);
+            drop(held);
+            if is_inserted {
                 return true;
             }
             chunk = here.following_or_new();
@@ -103,8 +76,10 @@ impl AddressMap {
         false
     }
 
+    /// Of several pairs with one key any: a record that is read must be the only one with its key, since another thread may remove the
+    /// one that is found. Where handles need not be unique, [`HandleMap::with`] is for it.
     #[inline]
-    fn get(&self, key: usize) -> Option<NonNull<()>> {
+    pub(crate) fn get(&self, key: usize) -> Option<NonNull<T>> {
         let own = self.slots.get(own_slot(key, SLOTS))?;
         let slot = if own.has(key) && key != NO_KEY {
             own
@@ -114,30 +89,41 @@ impl AddressMap {
         slot.value()
     }
 
-    fn remove(&self, key: usize) -> Option<NonNull<()>> {
-        self.remove_first(key, None)
+    /// Meanwhile no pair is added or removed.
+    pub(crate) fn with<R>(&self, key: usize, look: impl FnOnce(NonNull<T>) -> R) -> Option<R> {
+        let _held = self.writers.lock();
+        self.get(key).map(look)
     }
 
-    fn remove_pair(&self, key: usize, value: NonNull<()>) -> bool {
-        self.remove_first(key, Some(value)).is_some()
+    /// Of several threads each removes another pair with this key, or none. (Two objects may have one handle.) The caller guarantees that
+    /// the answer of [`HandleMap::get`] for it is no longer used.
+    pub(crate) fn remove(&self, key: usize) -> Option<NonNull<T>> {
+        self.remove_like(key, |_| true)
     }
 
-    fn remove_first(&self, key: usize, named: Option<NonNull<()>>) -> Option<NonNull<()>> {
+    pub(crate) fn remove_like(
+        &self,
+        key: usize,
+        is_like: impl Fn(NonNull<T>) -> bool,
+    ) -> Option<NonNull<T>> {
+        let _held = self.writers.lock();
         let mut chunk = Some(self.first()).filter(|_| key != NO_KEY);
         while let Some(here) = chunk {
-            if let Some(value) = here.probe(key).find_map(|slot| slot.remove(key, named)) {
+            let mut slots = here.probe(key).filter(|slot| slot.has(key));
+            if let Some(slot) = slots.find(|slot| slot.value().is_some_and(&is_like)) {
+                slot.key.store(NO_KEY, Ordering::Release);
                 here.state.used.fetch_sub(1, Ordering::Relaxed);
-                return Some(value);
+                return slot.value();
             }
             chunk = here.following();
         }
         None
     }
 
-    fn pop(&mut self) -> Option<NonNull<()>> {
+    pub(crate) fn pop(&mut self) -> Option<NonNull<T>> {
         let mut chunk = Some(self.first());
         while let Some(here) = chunk {
-            let used = |slot: &&Slot| !slot.has(NO_KEY);
+            let used = |slot: &&Slot<T>| !slot.has(NO_KEY);
             if let Some(slot) = here.slots.iter().find(used) {
                 return self.remove(slot.key.load(Ordering::Acquire));
             }
@@ -146,7 +132,7 @@ impl AddressMap {
         None
     }
 
-    fn first(&self) -> Chunk<'_> {
+    fn first(&self) -> Chunk<'_, T> {
         Chunk {
             slots: &self.slots,
             state: &self.state,
@@ -154,7 +140,7 @@ impl AddressMap {
     }
 
     #[inline(never)]
-    fn find(&self, key: usize) -> Option<&Slot> {
+    fn find(&self, key: usize) -> Option<&Slot<T>> {
         let mut chunk = Some(self.first()).filter(|_| key != NO_KEY);
         while let Some(here) = chunk {
             let found = here.probe(key).find(|slot| slot.has(key));
@@ -167,7 +153,27 @@ impl AddressMap {
     }
 }
 
-impl ChunkState {
+impl<T> Slot<T> {
+    const fn new() -> Self {
+        Self {
+            key: AtomicUsize::new(NO_KEY),
+            value: AtomicPtr::new(ptr::null_mut()),
+            reach: AtomicUsize::new(0),
+        }
+    }
+
+    #[inline]
+    fn has(&self, key: usize) -> bool {
+        self.key.load(Ordering::Acquire) == key
+    }
+
+    #[inline]
+    fn value(&self) -> Option<NonNull<T>> {
+        NonNull::new(self.value.load(Ordering::Acquire))
+    }
+}
+
+impl<T> ChunkState<T> {
     const fn new() -> Self {
         Self {
             used: AtomicUsize::new(0),
@@ -176,14 +182,14 @@ impl ChunkState {
     }
 }
 
-impl<'m> Chunk<'m> {
-    fn probe(&self, key: usize) -> impl Iterator<Item = &'m Slot> + use<'m> {
+impl<'m, T> Chunk<'m, T> {
+    fn probe(&self, key: usize) -> impl Iterator<Item = &'m Slot<T>> + use<'m, T> {
         let own = self.slots.get(own_slot(key, self.slots.len()));
         let reach = own.map_or(0, |own| own.reach.load(Ordering::Acquire));
         self.slots_from_own(key).take(reach.saturating_add(1))
     }
 
-    fn slots_from_own(&self, key: usize) -> impl Iterator<Item = &'m Slot> + use<'m> {
+    fn slots_from_own(&self, key: usize) -> impl Iterator<Item = &'m Slot<T>> + use<'m, T> {
         let (before, from) = self
             .slots
             .split_at_checked(own_slot(key, self.slots.len()))
@@ -192,24 +198,20 @@ impl<'m> Chunk<'m> {
     }
 
     /// `false` where three quarters of the slots are used: free slots keep the distances short.
-    fn insert(&self, key: usize, value: NonNull<()>) -> bool {
-        let used = &self.state.used;
-        if used.load(Ordering::Relaxed) >= self.slots.len() / 4 * 3 {
+    fn insert(&self, key: usize, value: NonNull<T>) -> bool {
+        if self.state.used.load(Ordering::Relaxed) >= self.slots.len() / 4 * 3 {
             return false;
         }
-        used.fetch_add(1, Ordering::Relaxed);
         let mut slots = self.slots_from_own(key).enumerate();
-        let claimed = slots.find(|(_, slot)| slot.claim());
-        let (Some((distance, slot)), Some(own)) = (claimed, self.slots_from_own(key).next()) else {
-            used.fetch_sub(1, Ordering::Relaxed);
+        let free = slots.find(|(_, slot)| slot.has(NO_KEY));
+        let (Some((distance, slot)), Some(own)) = (free, self.slots_from_own(key).next()) else {
             return false;
         };
-        slot.fill(key, value, || {
-            // Before the key is stored, so that a thread that knows of the insertion finds the key.
-            if own.reach.load(Ordering::Relaxed) < distance {
-                own.reach.fetch_max(distance, Ordering::Relaxed);
-            }
-        });
+        self.state.used.fetch_add(1, Ordering::Relaxed);
+        slot.value.store(value.as_ptr(), Ordering::Release);
+        // Before the key is stored, so that a thread that knows of the insertion finds the key.
+        own.reach.fetch_max(distance, Ordering::Release);
+        slot.key.store(key, Ordering::Release);
         true
     }
 
@@ -222,6 +224,7 @@ impl<'m> Chunk<'m> {
         })
     }
 
+    /// Called without the lock, since it allocates.
     fn following_or_new(&self) -> Option<Self> {
         let following = self.following();
         if following.is_some() {
@@ -242,7 +245,7 @@ impl<'m> Chunk<'m> {
     }
 }
 
-impl LaterChunk {
+impl<T> LaterChunk<T> {
     fn new(number: usize) -> Option<Self> {
         let mut slots = TryVec::new_in(own());
         slots.try_reserve(number).ok()?;
@@ -261,7 +264,7 @@ const fn own_slot(key: usize, slots: usize) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) & slots.wrapping_sub(1)
 }
 
-impl Drop for AddressMap {
+impl<T> Drop for HandleMap<T> {
     fn drop(&mut self) {
         let mut next = NonNull::new(*self.state.next.get_mut());
         while let Some(chunk) = next {

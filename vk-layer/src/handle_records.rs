@@ -4,25 +4,18 @@ use std::ptr::NonNull;
 use alloc_core::TryBox;
 
 use crate::handle_map::{HandleMap, key};
-use crate::once::LockAcrossForks;
-use crate::record::{free_record, own};
+use crate::record::{OwnRecord, free_record, own};
 
 /// Vulkan allows two objects with one handle: one may end, with either record, while a command is about the other. So a record is used and
-/// removed under a lock. The map below is whole at any time, also where a fork has left behind the thread that held the lock.
-pub(crate) struct HandleRecords<T> {
-    map: HandleMap<T>,
-    lock: LockAcrossForks,
-}
+/// removed while no other thread removes one.
+pub(crate) struct HandleRecords<T>(HandleMap<T>);
 
-// SAFETY: a record is reached by one thread at a time, under the lock, or by the one that has removed it.
+// SAFETY: a record is reached by one thread at a time, under the map's lock, or by the one that has removed it.
 unsafe impl<T: Send> Sync for HandleRecords<T> {}
 
 impl<T> HandleRecords<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            map: HandleMap::new(),
-            lock: LockAcrossForks::new(),
-        }
+        Self(HandleMap::new())
     }
 
     /// Without memory the value is forgotten and not dropped, since the driver may go on to use what it stands for.
@@ -34,7 +27,7 @@ impl<T> HandleRecords<T> {
                 return false;
             }
         };
-        let is_kept = self.map.insert(key(handle), record);
+        let is_kept = self.0.insert(key(handle), record);
         if !is_kept {
             // SAFETY: from `TryBox`, as of `new_record`, and no map has it.
             forget(unsafe { free_record(record) });
@@ -42,20 +35,35 @@ impl<T> HandleRecords<T> {
         is_kept
     }
 
+    pub(crate) fn has(&self, handle: u64) -> bool {
+        self.0.get(key(handle)).is_some()
+    }
+
     /// Under the lock `use_it` calls neither the program nor the driver.
     pub(crate) fn with<R>(&self, handle: u64, use_it: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let _held = self.lock.lock();
-        let mut record = self.map.get(key(handle))?;
-        // SAFETY: the map has it, so that it is not freed, nor reached by another thread, before the lock is released.
-        Some(use_it(unsafe { record.as_mut() }))
+        self.0.with(key(handle), |mut record| {
+            // SAFETY: the map has it, so that it is not freed, nor reached by another thread, before the lock is released.
+            use_it(unsafe { record.as_mut() })
+        })
     }
 
     pub(crate) fn remove(&self, handle: u64) -> Option<T> {
-        let removed = {
-            let _held = self.lock.lock();
-            self.map.remove(key(handle))
-        };
-        removed.map(Self::freed)
+        self.0.remove(key(handle)).map(Self::freed)
+    }
+
+    /// A record that is like what is wanted, if there is one with the handle; else any.
+    pub(crate) fn remove_like(
+        &self,
+        handle: u64,
+        is_like: impl Fn(&T) -> bool,
+    ) -> Option<OwnRecord<T>> {
+        let like = self.0.remove_like(key(handle), |record| {
+            // SAFETY: the map has it, and the lock is held.
+            is_like(unsafe { record.as_ref() })
+        });
+        let removed = like.or_else(|| self.0.remove(key(handle)))?;
+        // SAFETY: from `new_record`; the map has it no longer.
+        Some(unsafe { OwnRecord::from_raw(removed) })
     }
 
     fn freed(record: NonNull<T>) -> T {
@@ -66,7 +74,7 @@ impl<T> HandleRecords<T> {
 
 impl<T> Drop for HandleRecords<T> {
     fn drop(&mut self) {
-        while let Some(record) = self.map.pop() {
+        while let Some(record) = self.0.pop() {
             drop(Self::freed(record));
         }
     }

@@ -1,5 +1,6 @@
 use std::alloc::System;
 use std::io::Read;
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 use alloc_core::{FromGlobalAlloc, HostError, Scope, Scoped, TryBox, TryVec};
@@ -29,6 +30,40 @@ pub(crate) fn new_static<T>(value: T) -> Option<&'static T> {
 pub(crate) unsafe fn free_record<T>(record: NonNull<T>) -> T {
     // SAFETY: a block of `new_record` with a valid value, which no other code uses.
     TryBox::into_inner(unsafe { TryBox::from_raw_in(record, own()) })
+}
+
+/// A box in the layer's own memory, of one word.
+pub(crate) struct OwnRecord<T>(NonNull<T>);
+
+// SAFETY: it owns the value.
+unsafe impl<T: Send> Send for OwnRecord<T> {}
+
+impl<T> OwnRecord<T> {
+    pub(crate) fn new(value: T) -> Option<Self> {
+        new_record(value).map(Self)
+    }
+
+    /// # Safety
+    /// `record` comes from [`new_record`], and no other code uses it any more.
+    pub(crate) const unsafe fn from_raw(record: NonNull<T>) -> Self {
+        Self(record)
+    }
+}
+
+impl<T> Deref for OwnRecord<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: from `new_record`, and freed by the drop only.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> Drop for OwnRecord<T> {
+    fn drop(&mut self) {
+        // SAFETY: from `new_record`; no borrow outlives this value.
+        drop(unsafe { free_record(self.0) });
+    }
 }
 
 pub(crate) fn read_to_end(mut file: impl Read) -> Result<TryVec<u8, Own>, HostError> {

@@ -1,4 +1,4 @@
-//! What the layer's threads count side by side: a peak that begins anew, kinds whose numbers an update writes, and live blocks; handles.
+//! What the layer's threads count side by side: a peak that begins anew, kinds whose numbers an update writes, and live blocks.
 
 #[path = "../../../vk-layer/src/state/changed.rs"]
 mod changed;
@@ -6,17 +6,12 @@ mod changed;
 mod count;
 #[path = "../../../vk-callbacks/src/check/live_blocks.rs"]
 mod live_blocks;
-#[path = "../../../vk-layer/src/handle_map/slot.rs"]
-mod slot;
-
-use std::ptr::{self, NonNull};
 
 use loom::thread;
 
 use self::changed::ChangedKinds;
 use self::count::PeakCount;
 use self::live_blocks::LiveBlocks;
-use self::slot::Slot;
 use crate::harness::{Mutant, holds_and_catches};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -83,35 +78,5 @@ fn ly35_an_update_has_what_a_command_counted_or_leaves_it_to_the_next() {
         command.join().expect("it ends");
         update.join().expect("it ends");
         assert!(changed.is_any() || written.load(Ordering::Relaxed) == 1);
-    });
-}
-
-/// A thread removes one pair, and meanwhile the slot goes to another pair of the same key: that one is there at any time.
-#[test]
-fn ly13_who_removes_a_pair_hides_no_other_of_its_key() {
-    holds_and_catches(Mutant::TornExchanges, || {
-        const KEY: usize = 40;
-        let record = |address| NonNull::new(ptr::without_provenance_mut(address));
-        let slot = for_ever(Slot::new());
-        let put = |value: Option<NonNull<()>>| {
-            let is_claimed = slot.claim();
-            if is_claimed {
-                slot.fill(KEY, value.expect("an address"), || ());
-            }
-            is_claimed
-        };
-        assert!(put(record(16)));
-        let pair = thread::spawn(move || slot.remove(KEY, record(16)).is_some());
-        let other = thread::spawn(move || {
-            let taken = slot.remove(KEY, None);
-            assert!(taken.is_none() || taken == record(16));
-            let is_put = put(record(32));
-            assert!(!is_put || (slot.has(KEY) && slot.value() == record(32)));
-            (taken.is_some(), is_put)
-        });
-        let pair = pair.join().expect("it ends");
-        let (taken, is_put) = other.join().expect("it ends");
-        assert!(pair != taken, "one of them has it");
-        assert_eq!(slot.remove(KEY, None), record(32).filter(|_| is_put));
     });
 }

@@ -6,7 +6,7 @@
 //!   alloc-core/src/account/{entry,row,table,registry}.rs, scope.rs      included by path, unchanged
 //!   gpu-suballoc/src/context/{register,dispatch_lock}.rs
 //!   gpu-suballoc/src/region_metadata/root_state.rs
-//!   vk-layer/src/peak/count.rs, vk-layer/src/state/changed.rs, vk-layer/src/handle_map/slot.rs
+//!   vk-layer/src/peak/count.rs, vk-layer/src/state/changed.rs
 //!   vk-callbacks/src/check/live_blocks.rs
 //!        |                          |
 //!   crate::sync                crate::context, crate::threads

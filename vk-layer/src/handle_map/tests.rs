@@ -3,10 +3,10 @@ use std::sync::Barrier;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use super::{AddressMap, NO_KEY, SLOTS, own_slot};
+use super::{HandleMap, NO_KEY, SLOTS, own_slot};
 
 /// Of each chunk how many slots are used.
-fn used(map: &AddressMap) -> Vec<usize> {
+fn used(map: &HandleMap<()>) -> Vec<usize> {
     let chunks = std::iter::successors(Some(map.first()), |chunk| chunk.following());
     chunks
         .map(|chunk| chunk.state.used.load(Ordering::Relaxed))
@@ -15,7 +15,7 @@ fn used(map: &AddressMap) -> Vec<usize> {
 
 #[test]
 fn ly21_slots_of_full_chunks_are_used_again_and_their_count_is_exact() {
-    let map = AddressMap::new();
+    let map = HandleMap::<()>::new();
     let value = NonNull::dangling();
     let full = SLOTS / 4 * 3;
     let keys = || (0..3 * full + 1).map(|number| 16 + number);
@@ -35,7 +35,7 @@ fn ly21_slots_of_full_chunks_are_used_again_and_their_count_is_exact() {
 
 #[test]
 fn ly4_a_key_that_is_not_there_is_looked_for_in_few_slots_however_many_keys_there_are() {
-    let map = AddressMap::new();
+    let map = HandleMap::<()>::new();
     let value = NonNull::dangling();
     let looked_at = |key: usize| -> usize {
         let chunks = std::iter::successors(Some(map.first()), |chunk| chunk.following());
@@ -57,7 +57,7 @@ fn ly4_a_key_that_is_not_there_is_looked_for_in_few_slots_however_many_keys_ther
 
 #[test]
 fn ly4_objects_with_one_handle_are_all_kept() {
-    let map = AddressMap::new();
+    let map = HandleMap::<()>::new();
     let value = NonNull::dangling();
     assert!((0..1000).all(|_| map.insert(40, value)));
     assert!((0..1000).all(|_| map.remove(40).is_some()));
@@ -71,7 +71,7 @@ fn ly4_objects_with_one_handle_are_all_kept() {
 #[test]
 fn ly4_threads_that_remove_one_key_each_remove_another_record() {
     const ROUNDS: usize = 3000;
-    let map = AddressMap::new();
+    let map = HandleMap::<()>::new();
     let round = Barrier::new(2);
     let remove = |_| {
         round.wait();

@@ -244,7 +244,7 @@ fn choose<'a>(
     let name = row(index).object;
     let is_watched = (ends.is_none() || ended.is_some()) && !is_about_loader(index);
     // SAFETY: Vulkan's rule about `pAllocator`: valid for the command, and for what it creates.
-    let watch = || unsafe { ForeignRecord::new(kind, name, *raw) };
+    let watch = || unsafe { ForeignUse::record(kind, name, *raw) };
     Chosen {
         replacement: None,
         foreign: is_watched.then(watch).flatten(),

@@ -45,7 +45,7 @@ impl Deferred {
         let foreign = unsafe { allocator.as_ref() }.and_then(|raw| {
             let kind = accounts.kind(index)?;
             // SAFETY: they may be called until the operation is done and as long as what it creates lives.
-            unsafe { ForeignRecord::new(kind, row(index).object, *raw) }
+            unsafe { ForeignUse::record(kind, row(index).object, *raw) }
         });
         Self {
             index,

@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::accounts::Accounts;
 use crate::device_memory::MemoryCount;
-use crate::handle_map::{HandleMap, key};
+use crate::handle_records::HandleRecords;
 use crate::hooks::caught;
 use crate::leaks::object_kind;
 use crate::parent::Parent;
-use crate::record::{free_record, new_record};
 use crate::settings::{complain, settings};
 use create_info::NotReporting;
 
@@ -23,7 +22,7 @@ const OTHER: usize = OBJECT_TYPES - 1;
 
 pub(crate) struct MemoryReports {
     counts: [MemoryCount; OBJECT_TYPES],
-    blocks: HandleMap<ReportedBlock>,
+    blocks: HandleRecords<ReportedBlock>,
     known: AtomicU64,
     /// A driver may never send one: then it is not known what is live.
     pub(crate) free_events: AtomicU64,
@@ -63,7 +62,7 @@ impl MemoryReports {
     fn new() -> Self {
         Self {
             counts: Default::default(),
-            blocks: HandleMap::new(),
+            blocks: HandleRecords::new(),
             known: AtomicU64::new(0),
             free_events: AtomicU64::new(0),
             lost_events: AtomicU64::new(0),
@@ -110,29 +109,19 @@ impl MemoryReports {
     }
 
     fn remembered(&self, id: u64, block: ReportedBlock) -> bool {
-        if self.known.load(Ordering::Relaxed) >= MAX_BLOCKS {
-            return false;
-        }
-        let Some(block) = new_record(block) else {
-            return false;
-        };
-        let is_kept = self.blocks.insert(key(id), block);
+        let is_kept =
+            self.known.load(Ordering::Relaxed) < MAX_BLOCKS && self.blocks.insert(id, block);
         if is_kept {
             self.known.fetch_add(1, Ordering::Relaxed);
-        } else {
-            // SAFETY: from `new_record`, and no table has it.
-            unsafe { free_record(block) };
         }
         is_kept
     }
 
     fn freed(&self, id: u64) {
-        let Some(block) = self.blocks.remove(key(id)) else {
+        let Some(block) = self.blocks.remove(id) else {
             return;
         };
         self.known.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: from `new_record`; the table has it no longer.
-        let block = unsafe { free_record(block) };
         if let Some(count) = self.counts.get(block.place) {
             count.freed(block.bytes);
         }
