@@ -14,7 +14,7 @@ live-bytes=N, one-in=N[,seed=S], never; each[=N]: once for each request, N runs 
 pub(super) const CHECK: &str = "\
 Exit code: 0 as expected; 1 if a finding is not expected, or an expected one is gone or comes more or less
 often, or not all could be judged; 2 if it could not run. Notes are legal and fail nothing. Bundled
-expectations: lavapipe-22.3, swiftshader-5.0, nvidia-580, reference-0.1.";
+expectations: lavapipe-22.3, lavapipe-26.2, swiftshader-5.0, nvidia-580, reference-0.1.";
 
 pub(super) const SYMBOLS: &str = "\
 What `steward --guard` writes has names already. This is for reports of other programs, on this machine.";

@@ -12,10 +12,14 @@ pub struct BundledExpectations {
 }
 
 /// All of them.
-pub const EXPECTATIONS: [BundledExpectations; 4] = [
+pub const EXPECTATIONS: [BundledExpectations; 5] = [
     BundledExpectations {
         name: "lavapipe-22.3",
         text: include_str!("../../expectations/lavapipe-22.3.toml"),
+    },
+    BundledExpectations {
+        name: "lavapipe-26.2",
+        text: include_str!("../../expectations/lavapipe-26.2.toml"),
     },
     BundledExpectations {
         name: "swiftshader-5.0",
@@ -78,6 +82,10 @@ mod tests {
         assert_eq!(
             name("llvmpipe Mesa 22.3.6 (LLVM 15.0.6)"),
             Some("lavapipe-22.3")
+        );
+        assert_eq!(
+            name("llvmpipe Mesa 26.2.6-1 (LLVM 22.1.8)"),
+            Some("lavapipe-26.2")
         );
         assert_eq!(name("SwiftShader driver 5.0.0"), Some("swiftshader-5.0"));
         assert_eq!(name("NVIDIA 580.159.04"), Some("nvidia-580"));

@@ -21,19 +21,20 @@ const HEAD: &str = "\
 runs of programs (`steward run`).
 
 - Callback coverage: the share of the requested bytes that came through callbacks.
-- Instance, device, pipeline, command pool: the bytes that the commands which create one requested through callbacks, for
-  a pool also those that allocate and record its buffers; the mean. Of a program, what its own callbacks were asked for.
+- Instance, device, pipeline, command pool, command buffer: the bytes that the commands which create one requested
+  through callbacks, the mean; for a pool with those of its buffers, for a buffer those that allocate and record it. Of a
+  program, what its own callbacks were asked for.
 - Bugs: breaches of rules that are the driver's duty, numbered and worded by us from the named parts of the
   specification (`steward rules`), with the cause where it is known. Notes are legal.
 
-| driver | callback coverage | instance | device | pipeline | command pool | bugs | notes |
-|-|-|-|-|-|-|-|-|
+| driver | callback coverage | instance | device | pipeline | command pool | command buffer | bugs | notes |
+|-|-|-|-|-|-|-|-|-|
 ";
 
 /// What is created, and whether a command is one that creates it.
 type Creation = (&'static str, fn(&str) -> bool);
 
-const CREATIONS: [Creation; 4] = [
+const CREATIONS: [Creation; 5] = [
     ("VkInstance", |command| command == "vkCreateInstance"),
     ("VkDevice", |command| command == "vkCreateDevice"),
     ("VkPipeline", |command| {
@@ -41,6 +42,9 @@ const CREATIONS: [Creation; 4] = [
     }),
     ("VkCommandPool", |command| {
         command.starts_with("vkCmd") || command.contains("Command")
+    }),
+    ("VkCommandBuffer", |command| {
+        command.starts_with("vkCmd") || command.contains("CommandBuffer")
     }),
 ];
 
@@ -55,7 +59,7 @@ impl Display for DriversReport<'_> {
             ReportOrList::Report(report) => row(f, report),
             ReportOrList::Failed(failed) => {
                 let (driver, why) = (plain(&failed.driver), plain(&failed.error));
-                writeln!(f, "| {driver} | {why} | | | | | | |")
+                writeln!(f, "| {driver} | {why} | | | | | | | |")
             }
         })?;
         self.0.iter().try_for_each(|entry| match entry {

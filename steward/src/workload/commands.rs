@@ -29,6 +29,8 @@ impl<'d, const N: usize> Commands<'d, N> {
         // SAFETY: the pool lives.
         let allocated = unsafe { device.allocate_command_buffers(&info) }
             .map_err(WorkloadError::of("vkAllocateCommandBuffers"))?;
+        let count = device.command_buffers();
+        count.set(count.get().saturating_add(N as u32));
         let buffers = allocated
             .try_into()
             .unwrap_or_else(|_| unreachable!("as many as were requested"));

@@ -15,6 +15,7 @@ pub(super) struct Device<'d> {
     physical: &'d Physical,
     ash: ash::Device,
     queue: vk::Queue,
+    command_buffers: Cell<u32>,
 }
 
 impl<'d> Device<'d> {
@@ -57,6 +58,7 @@ impl<'d> Device<'d> {
             physical,
             ash: ash::Device::from_parts_1_3(handle, v1_0, v1_1, v1_2, v1_3),
             queue: vk::Queue::null(),
+            command_buffers: Cell::new(0),
         };
         if missing.get() {
             return Err(WorkloadError::MissingCommand { level: "device" });
@@ -80,6 +82,10 @@ impl<'d> Device<'d> {
 
     pub(super) fn queue(&self) -> vk::Queue {
         self.queue
+    }
+
+    pub(super) fn command_buffers(&self) -> &Cell<u32> {
+        &self.command_buffers
     }
 }
 

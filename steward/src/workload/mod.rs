@@ -75,5 +75,6 @@ pub fn run(
         report.comparisons = report.comparisons.saturating_add(moved.comparisons);
         report.defragmentation = Some(moved.report);
     }
+    report.command_buffers = device.command_buffers().get();
     Ok(report)
 }

@@ -14,6 +14,8 @@ pub struct Report {
     pub device_name: String,
     /// Rounds that ran.
     pub rounds: u32,
+    /// Command buffers that were allocated.
+    pub command_buffers: u32,
     /// Values that were read back and compared; all were right.
     pub comparisons: u64,
     /// The sub-allocator's division of device memory in the last round; none without rounds.
@@ -30,6 +32,7 @@ impl Report {
             driver_version: info.driver_info.clone(),
             device_name: info.device_name.clone(),
             rounds: 0,
+            command_buffers: 0,
             comparisons: 0,
             device_memory: None,
             defragmentation: None,
@@ -38,7 +41,10 @@ impl Report {
 
     /// The run as the source of a report. `seed` is that of its [`Options`](super::Options); commands and objects are whoever's that watched.
     #[must_use]
-    pub fn source(&self, seed: u32, commands: u64, objects: Vec<(String, u32)>) -> Source {
+    pub fn source(&self, seed: u32, commands: u64, mut objects: Vec<(String, u32)>) -> Source {
+        if self.command_buffers != 0 {
+            objects.push(("VkCommandBuffer".to_owned(), self.command_buffers));
+        }
         Source::Driver {
             name: self.driver_name.clone(),
             version: self.driver_version.clone(),
