@@ -3,6 +3,7 @@
 use super::*;
 
 /// The program, and the address of `function` in its tables.
+#[cfg(target_os = "linux")]
 fn place(function: fn()) -> (String, u64) {
     let program = std::env::current_exe()
         .expect("a path")
@@ -21,11 +22,13 @@ fn place(function: fn()) -> (String, u64) {
     (program, function as usize as u64 - base)
 }
 
+#[cfg(target_os = "linux")]
 #[inline(never)]
 fn found_by_its_name() {
     std::hint::black_box(found_by_its_name as fn());
 }
 
+#[cfg(target_os = "linux")]
 fn named(told: &str) -> bool {
     told.contains("found_by_its_name")
 }

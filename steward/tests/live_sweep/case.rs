@@ -241,16 +241,25 @@ fn one_word(text: &str) -> String {
 fn died_of(child: &Finished) -> String {
     match (child.timed_out, child.signal, child.code) {
         (true, ..) => "timeout".into(),
+        #[cfg(unix)]
         (_, Some(libc::SIGSEGV), _) => "SIGSEGV".into(),
+        #[cfg(unix)]
         (_, Some(libc::SIGABRT), _) => "SIGABRT".into(),
+        #[cfg(unix)]
         (_, Some(libc::SIGBUS), _) => "SIGBUS".into(),
+        #[cfg(unix)]
         (_, Some(libc::SIGILL), _) => "SIGILL".into(),
+        #[cfg(unix)]
         (_, Some(libc::SIGFPE), _) => "SIGFPE".into(),
         (_, Some(signal), _) => format!("signal({signal})"),
         (_, None, code) => format!("exit({})", code.unwrap_or(-1)),
     }
 }
 
+#[cfg(not(unix))]
+const fn without_core_files() {}
+
+#[cfg(unix)]
 fn without_core_files() {
     let none = libc::rlimit {
         rlim_cur: 0,

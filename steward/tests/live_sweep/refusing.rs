@@ -2,7 +2,10 @@
 //! cannot, and each side has a witness.
 
 use std::alloc::Layout;
-use std::ffi::{CStr, c_void};
+#[cfg(unix)]
+use std::ffi::CStr;
+use std::ffi::c_void;
+#[cfg(unix)]
 use std::path::Path;
 use std::ptr::NonNull;
 
@@ -138,7 +141,13 @@ fn asking_module() -> String {
     found.map_or_else(|| "-".into(), |(_, name)| name)
 }
 
+#[cfg(not(unix))]
+const fn module_of(_: *const c_void) -> Option<(usize, String)> {
+    None
+}
+
 /// Where the module at `address` begins, and its file name.
+#[cfg(unix)]
 fn module_of(address: *const c_void) -> Option<(usize, String)> {
     // SAFETY: a struct of pointers; NULL is a value of each.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
