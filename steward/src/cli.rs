@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, StringValueParser};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ColorChoice, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -98,7 +98,7 @@ pub struct Drivers {
     #[arg(long, value_name = "FILE", num_args = 0..)]
     pub report: Option<Vec<String>>,
     /// With --report: run only this driver, as of `drive`.
-    #[arg(long, value_name = "NAME", requires = "report", value_parser = Hinted::new(DRIVERS, StringValueParser::new()), hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", requires = "report", value_parser = driver_name(), hide_possible_values = true)]
     pub driver: Option<String>,
     /// Also write the list, or the reports, as JSON; `-`: standard output, no text there.
     #[arg(long, value_name = "FILE")]
@@ -109,7 +109,7 @@ pub struct Drivers {
 #[derive(Args, Clone, Debug, Default)]
 pub struct Drive {
     /// Name, id, alias, index or manifest of a driver; `all` for each; `reference` for Steward's own.
-    #[arg(long, value_name = "NAME", value_parser = Hinted::new(DRIVERS, StringValueParser::new()), hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = driver_name(), hide_possible_values = true)]
     pub driver: Option<String>,
     /// What all computed values depend on; drawn from the clock if absent.
     #[arg(long, value_name = "N", value_parser = number::<u32>(0..=MAX))]
@@ -268,7 +268,7 @@ pub struct LayerFolder {
 #[derive(Args, Clone, Debug)]
 pub struct Check {
     /// As of `drive`; `all` for each.
-    #[arg(long, value_name = "NAME", value_parser = Hinted::new(DRIVERS, StringValueParser::new()), hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = driver_name(), hide_possible_values = true)]
     pub driver: Option<String>,
     /// Judge this trace, or a bundled one, instead of a driver; `-` for the standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["driver", "rounds", "seed", "guard", "fail"])]
@@ -372,6 +372,16 @@ const DRIVERS: &[&str] = &[
 const INSTALLED_DRIVERS: &[&str] = DRIVERS.split_at(2).1;
 
 const MAX: u64 = u32::MAX as u64;
+
+/// Of a text that is no UTF-8 clap would say nothing more.
+fn driver_name() -> impl TypedValueParser<Value = String> {
+    let parser = OsStringValueParser::new().try_map(|name| {
+        name.into_string().map_err(|_| {
+            "a driver's name is UTF-8 text: name it as `steward drivers` lists it, or give its manifest such a path"
+        })
+    });
+    Hinted::new(DRIVERS, parser)
+}
 
 /// A parser for a whole number in this range, whose error names the range.
 fn number<T: TryFrom<u64>>(

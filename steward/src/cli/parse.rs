@@ -238,6 +238,25 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
+    fn a_driver_whose_name_is_no_utf_8_is_refused_with_what_to_do() {
+        use std::os::unix::ffi::OsStringExt as _;
+
+        for command in ["drive", "check", "drivers"] {
+            let words = ["steward", command, "--report", "--driver"];
+            let words = words
+                .iter()
+                .filter(|word| command == "drivers" || **word != "--report");
+            let name = OsString::from_vec(b"/drivers/\xff_icd.json".to_vec());
+            let refused = Cli::from_words(words.map(OsString::from).chain([name]));
+            let said = refused.expect_err("it is no UTF-8").to_string();
+            for part in ["--driver <NAME>", "name it as `steward drivers` lists it"] {
+                assert!(said.contains(part), "{command}: {said}");
+            }
+        }
+    }
+
+    #[test]
     fn options_of_drive_need_no_command() {
         for line in [
             "steward --driver lavapipe --rounds 3",
