@@ -19,7 +19,7 @@ pub struct Output {
     /// Also write a page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Also write where blocks came from (.folded, .dhat, Firefox).
+    /// Also write where blocks came from (.folded, or Firefox).
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
 }

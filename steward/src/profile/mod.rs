@@ -2,14 +2,12 @@
 //!
 //! ```text
 //!  CallSites, EventLog (a run, a replay) --+--> ProfileSite ..  --+--> firefox    https://profiler.firefox.com
-//!  Leaks (a program with the layer) -------+                      +--> dhat       valgrind's dh_view.html
-//!                                                                 +--> collapsed  flame graphs
+//!  Leaks (a program with the layer) -------+                      +--> collapsed  flame graphs
 //! ```
 
 #![forbid(unsafe_code)]
 
 mod collapsed;
-mod dhat;
 mod firefox;
 mod sites;
 
@@ -25,24 +23,20 @@ use sites::ProfileSite;
 pub enum ProfileFormat {
     /// The Firefox Profiler: allocations and frees in the order of time, with commands, phases and live bytes by scope.
     Firefox,
-    /// DHAT's viewer: sums of each call site.
-    Dhat,
     /// One line a call site, for flame graphs.
     Collapsed,
 }
 
 impl ProfileFormat {
-    /// By the name's ending: `.folded` and `.collapsed` are collapsed stacks; `.dhat`, and `dhat.json` with anything in front, is DHAT's;
-    /// everything else is the Firefox Profiler's. In any case of letters.
+    /// By the name's ending: `.folded` and `.collapsed` are collapsed stacks; everything else is the Firefox Profiler's. In any case of
+    /// letters.
     #[must_use]
     pub fn of(file: &Path) -> Self {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let name = name.to_ascii_lowercase();
-        let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
-        if ends(&[".folded", ".collapsed"]) {
+        let mut collapsed = [".folded", ".collapsed"].iter();
+        if collapsed.any(|ending| name.ends_with(ending)) {
             Self::Collapsed
-        } else if ends(&[".dhat", "dhat.json"]) {
-            Self::Dhat
         } else {
             Self::Firefox
         }
@@ -69,7 +63,6 @@ pub fn profile(
 ) -> Result<String, serde_json::Error> {
     match format {
         ProfileFormat::Firefox => firefox::firefox(input),
-        ProfileFormat::Dhat => dhat::dhat(input),
         ProfileFormat::Collapsed => Ok(collapsed::collapsed(input)),
     }
 }
@@ -94,11 +87,6 @@ impl ProfileInput<'_> {
             sites
         };
         self.reports.iter().flat_map(of).collect()
-    }
-
-    fn title(&self) -> String {
-        let titles: Vec<_> = self.reports.iter().map(title).collect();
-        titles.join(", ")
     }
 }
 
@@ -135,11 +123,7 @@ mod tests {
             ("-", ProfileFormat::Firefox),
             ("x/a.folded", ProfileFormat::Collapsed),
             ("a.COLLAPSED", ProfileFormat::Collapsed),
-            ("dhat.json", ProfileFormat::Dhat),
-            ("run.dhat.json", ProfileFormat::Dhat),
-            ("run-dhat.JSON", ProfileFormat::Dhat),
-            ("a.dhat", ProfileFormat::Dhat),
-            ("dhat.json/a.json", ProfileFormat::Firefox),
+            ("a.folded/a.json", ProfileFormat::Firefox),
         ] {
             assert_eq!(ProfileFormat::of(Path::new(name)), format, "{name}");
         }

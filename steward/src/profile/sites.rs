@@ -11,14 +11,10 @@ pub(super) struct ProfileSite {
     pub(super) labels: Vec<String>,
     pub(super) frames: Vec<FrameName>,
     pub(super) scope: String,
-    pub(super) total: BlockSum,
-    pub(super) most: BlockSum,
     /// At the moment with the most bytes of all sites.
     pub(super) at_peak: BlockSum,
     /// Never freed.
     pub(super) left: BlockSum,
-    /// The sum of its blocks' lifetimes, in allocations.
-    pub(super) lifetimes: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,11 +54,8 @@ fn of_site(sites: &CallSites, site: &CallSite) -> ProfileSite {
         labels: vec![owner, command(&site.command), size_class(site.size_class)],
         frames: sites.frames_of(site.stack).flat_map(names).collect(),
         scope: site.scope.clone(),
-        total: site.total,
-        most: site.most,
         at_peak: site.at_peak,
         left: site.left,
-        lifetimes: site.lifetimes,
     }
 }
 

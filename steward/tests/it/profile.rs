@@ -1,7 +1,5 @@
-//! Profiles, read back by others than the code that writes them: collapsed stacks by inferno, DHAT's by valgrind's own viewer in a browser,
-//! the Firefox Profiler's by the rules of its format.
+//! Profiles, read back by others than the code that writes them: collapsed stacks by inferno, the Firefox Profiler's by the rules of its format.
 
-pub(crate) mod dhat;
 pub(crate) mod firefox;
 
 use std::fs;
