@@ -335,9 +335,6 @@ pub struct DiffArgs {
     /// Also write the differences as JSON; `-`: standard output, no text there.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Also write a page.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
 }
 
 /// Whose functions to name.

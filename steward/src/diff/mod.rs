@@ -10,7 +10,6 @@
 
 mod facts;
 mod filter;
-mod page;
 mod pairing;
 mod rounds;
 mod text;
@@ -23,7 +22,6 @@ use serde::Serialize;
 use crate::report::ReportOrList;
 use facts::facts;
 pub use filter::DiffFilter;
-pub use page::html;
 use rounds::by_round;
 use thread_noise::ThreadNoise;
 use vk_report::report::{Report, Source};

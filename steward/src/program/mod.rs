@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 use crate::cli::{Cli, Command, Detail, DiffArgs, Output};
-use crate::diff::{self, Diff, DiffFilter};
+use crate::diff::{Diff, DiffFilter};
 use crate::drivers::{self, DriverError, Selected};
 use crate::expectations::{self, EXPECTATIONS, FileFault};
 use crate::os::{self, HelperError, signal_name};
@@ -367,15 +367,9 @@ fn diff(options: &DiffArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError
         .map(|diff| diff.filtered(&filter))
         .collect();
     let text: Vec<_> = diffs.iter().map(ToString::to_string).collect();
-    let page = || Ok(diff::html(&diffs)?);
-    let output = Output {
-        json: options.json.clone(),
-        html: options.html.clone(),
-        profile: None,
-    };
     match diffs.as_slice() {
-        [one] => outputs::write(&output, &text.concat(), one, page, out),
-        all => outputs::write(&output, &text.join("\n"), &all, page, out),
+        [one] => outputs::write_data(&options.json, &text.concat(), one, out),
+        all => outputs::write_data(&options.json, &text.join("\n"), &all, out),
     }?;
     let is_same = diffs.iter().all(Diff::is_empty);
     Ok(Outcome::of(is_same || !options.exit_code))

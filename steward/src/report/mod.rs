@@ -7,6 +7,5 @@ mod page;
 mod read;
 
 pub use drivers::DriversReport;
-pub(crate) use page::grouped;
 pub use page::{html, html_of_checks};
 pub use read::{CheckedDriver, Failed, ReadError, ReportOrList};

@@ -159,9 +159,9 @@ fn a_file_that_is_named_twice_is_refused_before_anything_is_lost() {
             "--json",
         ),
         (
-            &["diff", trace_name, text(&link), "--html", json_name],
+            &["diff", trace_name, text(&link), "--json", json_name],
             "the report after",
-            "--html",
+            "--json",
         ),
         (
             &[

@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 
 /// Digits in groups of three, with narrow no-break spaces: `2 742 759`.
-pub(crate) fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -25,8 +25,6 @@ mod treemap;
 
 use askama::Template;
 
-pub(crate) use label::grouped;
-
 use super::{CheckedDriver, ReportOrList};
 use label::filters;
 use matrix::Matrix;
