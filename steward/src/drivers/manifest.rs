@@ -4,7 +4,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -12,7 +11,7 @@ use std::{fs, io};
 use vk_report::files;
 
 use crate::input;
-use crate::os::manifests;
+use crate::os::{manifests, paths, variable};
 
 const MAX_MANIFEST: u64 = 1 << 20;
 
@@ -27,7 +26,7 @@ pub(super) struct IcdManifest {
 /// Every manifest is listed once. Files that are no manifests are ignored, as the loader does.
 pub(super) fn find_all() -> Vec<IcdManifest> {
     let mut found: Vec<IcdManifest> = Vec::new();
-    for place in places(&set) {
+    for place in places(&variable) {
         for path in files_at(&place) {
             let known = |other: &IcdManifest| other.path == path || same_file(&other.path, &path);
             if !found.iter().any(known) {
@@ -45,39 +44,43 @@ fn narrowed(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<(&'static str
 }
 
 pub(super) fn narrowed_by() -> Option<(String, String)> {
-    let (name, value) = narrowed(&set)?;
+    let (name, value) = narrowed(&variable)?;
     Some((name.to_owned(), value.to_string_lossy().into_owned()))
-}
-
-fn set(name: &str) -> Option<OsString> {
-    env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// Files and directories to read, in order. `variable` returns values that are not empty.
 fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     if let Some((_, named)) = narrowed(variable) {
-        return paths(&named).collect();
+        return paths(&named);
     }
     let added = variable("VK_ADD_DRIVER_FILES").unwrap_or_default();
-    paths(&added).chain(manifests::drivers(variable)).collect()
+    let mut places = paths(&added);
+    places.extend(manifests::drivers(variable));
+    places
 }
 
-pub(super) fn layers() -> Vec<(String, PathBuf)> {
+/// A layer that has a library.
+pub(crate) struct AnnouncedLayer {
+    pub(crate) manifest: PathBuf,
+    pub(crate) name: String,
+    pub(crate) library: PathBuf,
+}
+
+/// Where the loader finds them.
+pub(crate) fn layers() -> Vec<AnnouncedLayer> {
     let named = [
         "VK_LAYER_PATH",
         "VK_ADD_LAYER_PATH",
         "VK_IMPLICIT_LAYER_PATH",
     ];
-    let named = named.iter().filter_map(|name| set(name));
-    let mut places: Vec<_> = named
-        .flat_map(|value| env::split_paths(&value).collect::<Vec<_>>())
-        .collect();
-    places.extend(manifests::layers(&set));
+    let named = named.into_iter().filter_map(variable);
+    let mut places: Vec<_> = named.flat_map(|list| paths(&list)).collect();
+    places.extend(manifests::layers(&variable));
     let files = places.iter().flat_map(|place| files_at(place));
     files.flat_map(|file| layers_of(&file)).collect()
 }
 
-fn layers_of(file: &Path) -> Vec<(String, PathBuf)> {
+fn layers_of(file: &Path) -> Vec<AnnouncedLayer> {
     #[derive(serde::Deserialize)]
     struct LayerManifest {
         layer: Option<Layer>,
@@ -94,17 +97,19 @@ fn layers_of(file: &Path) -> Vec<(String, PathBuf)> {
     let Some(LayerManifest { layer, layers }) = read else {
         return Vec::new();
     };
+    let with_library = |layer: Layer| {
+        Some(AnnouncedLayer {
+            manifest: file.to_owned(),
+            name: layer.name,
+            library: layer.library_path?,
+        })
+    };
     let all = layer.into_iter().chain(layers);
-    all.filter_map(|layer| Some((layer.name, layer.library_path?)))
-        .collect()
+    all.filter_map(with_library).collect()
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     input::within(files::open(path)?, MAX_MANIFEST)
-}
-
-fn paths(list: &OsStr) -> impl Iterator<Item = PathBuf> {
-    env::split_paths(list).filter(|path| !path.as_os_str().is_empty())
 }
 
 /// Files are sorted by name: indices must not change from run to run.

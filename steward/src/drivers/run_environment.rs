@@ -1,13 +1,13 @@
 use std::env;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use vk_callbacks::check::Opened;
 use vk_report::report::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
 
 use super::info::DriverInfo;
 use super::instance::version_text;
-use super::manifest;
+use super::manifest::{self, AnnouncedLayer};
 use super::open::OpenDriver;
 use crate::os::{LoadedFiles, VulkanPart};
 
@@ -42,13 +42,13 @@ pub fn run_environment(driver: &OpenDriver) -> RunEnvironment {
     }
 }
 
-fn layer_name(announced: &[(String, PathBuf)], file: &str) -> String {
+fn layer_name(announced: &[AnnouncedLayer], file: &str) -> String {
     let own = Path::new(file).file_name().unwrap_or(OsStr::new(file));
-    let is_own = |(_, path): &&(String, PathBuf)| path.file_name() == Some(own);
+    let is_own = |layer: &&AnnouncedLayer| layer.library.file_name() == Some(own);
     let named = announced.iter().find(is_own);
     named.map_or_else(
         || own.to_string_lossy().into_owned(),
-        |(name, _)| name.clone(),
+        |layer| layer.name.clone(),
     )
 }
 
@@ -97,7 +97,11 @@ mod tests {
 
     #[test]
     fn a_layer_is_called_as_its_manifest_calls_it() {
-        let announced = [("VK_LAYER_X".to_owned(), "libx.so".into())];
+        let announced = [AnnouncedLayer {
+            manifest: "x.json".into(),
+            name: "VK_LAYER_X".to_owned(),
+            library: "libx.so".into(),
+        }];
         assert_eq!(layer_name(&announced, "/usr/lib/libx.so"), "VK_LAYER_X");
         assert_eq!(layer_name(&announced, "/usr/lib/liby.so"), "liby.so");
     }

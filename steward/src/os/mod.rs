@@ -9,6 +9,10 @@
 //!                                                                  helper       children of this program's own, on any system
 //! ```
 
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
 mod helper;
 pub(crate) mod run_folder;
 
@@ -24,6 +28,17 @@ pub(crate) use system::signals::{
 };
 pub(crate) use system::{MORE_MEMORY, NOT_HERE};
 pub(crate) use system::{executable, files, layer_place, manifests, own_folder, processes};
+
+/// The variable's value, unless it is empty.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The entries of a list such as `PATH`, without empty ones.
+pub(crate) fn paths(list: &OsStr) -> Vec<PathBuf> {
+    let paths = env::split_paths(list);
+    paths.filter(|path| !path.as_os_str().is_empty()).collect()
+}
 
 /// What a library of this process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,6 +19,7 @@ use crate::cli::{LayerAction, LayerArgs, LayerFolder};
 use crate::os::layer_place::{
     DATA_VARIABLES, LIBRARY, MANIFEST, data_folder, enlist, is_mounted_noexec, is_nameable, strike,
 };
+use crate::os::variable;
 
 pub(super) const LAYER: &str = "VK_LAYER_STEWARD_memory";
 /// The loader cuts off longer paths; in bytes.
@@ -199,7 +200,7 @@ impl Library {
     }
 
     fn look() -> Option<Self> {
-        if let Some(named) = env::var_os("STEWARD_LAYER").filter(|named| !named.is_empty()) {
+        if let Some(named) = variable("STEWARD_LAYER") {
             let file = fs::canonicalize(named).ok();
             return file.filter(|file| file.is_file()).map(Self::File);
         }

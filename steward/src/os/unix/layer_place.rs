@@ -2,10 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{env, io};
 
 use rustix::fs::StatVfsMountFlags;
+
+use crate::os::variable;
 
 pub(crate) const LIBRARY: &str = "libVkLayer_steward_memory.so";
 /// The manifest below a data folder, where the loader finds explicit layers.
@@ -14,11 +16,10 @@ pub(crate) const MANIFEST: &str = "vulkan/explicit_layer.d/VkLayer_steward_memor
 pub(crate) const DATA_VARIABLES: &str = "HOME or XDG_DATA_HOME";
 
 pub(crate) fn data_folder() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty());
-    let absolute = set("XDG_DATA_HOME").map(PathBuf::from);
+    let absolute = variable("XDG_DATA_HOME").map(PathBuf::from);
     absolute
         .filter(|folder| folder.is_absolute())
-        .or_else(|| Some(PathBuf::from(set("HOME")?).join(".local/share")))
+        .or_else(|| Some(PathBuf::from(variable("HOME")?).join(".local/share")))
 }
 
 /// The loader would leave the layer out without a word.

@@ -2,12 +2,14 @@
 
 #![forbid(unsafe_code)]
 
-use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
+
+use crate::os::paths;
 
 const EXPLICIT: &str = "vulkan/explicit_layer.d";
 const IMPLICIT: &str = "vulkan/implicit_layer.d";
+const LOCAL: &str = "/usr/local/etc";
 
 /// In the loader's order. `variable` returns values that are not empty.
 pub(crate) fn drivers(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
@@ -22,16 +24,11 @@ pub(crate) fn layers(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf
         .collect()
 }
 
-pub(crate) fn explicit_layers() -> impl Iterator<Item = PathBuf> {
-    data_folders(EXPLICIT)
-}
-
-pub(crate) fn implicit_layers() -> impl Iterator<Item = PathBuf> {
-    data_folders(IMPLICIT)
-}
-
-fn paths(list: &OsStr) -> impl Iterator<Item = PathBuf> {
-    env::split_paths(list).filter(|path| !path.as_os_str().is_empty())
+pub(crate) fn explicit_layers(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    // Many a loader does not look there, and what is named to it must not be more than it finds itself.
+    let roots = roots(variable).into_iter();
+    let roots = roots.filter(|root| root.as_os_str() != LOCAL);
+    roots.map(|root| root.join(EXPLICIT)).collect()
 }
 
 fn roots(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
@@ -42,39 +39,13 @@ fn roots(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
             .or_else(|| home.as_ref().map(|home| home.join(usual)))
             .into_iter()
     };
-    let several = |name: &str, usual: &str| {
-        paths(&variable(name).unwrap_or_else(|| usual.into())).collect::<Vec<_>>()
-    };
+    let several = |name: &str, usual: &str| paths(&variable(name).unwrap_or_else(|| usual.into()));
     below_home("XDG_CONFIG_HOME", ".config")
         .chain(several("XDG_CONFIG_DIRS", "/etc/xdg"))
-        .chain(["/usr/local/etc".into(), "/etc".into()])
+        .chain([LOCAL.into(), "/etc".into()])
         .chain(below_home("XDG_DATA_HOME", ".local/share"))
         .chain(several("XDG_DATA_DIRS", "/usr/local/share:/usr/share"))
         .collect()
-}
-
-fn data_folders(below: &'static str) -> impl Iterator<Item = PathBuf> {
-    let of_user = |name, default: &str| {
-        set(name)
-            .or_else(|| Some(PathBuf::from(set("HOME")?).join(default).into_os_string()))
-            .unwrap_or_default()
-    };
-    let of_system = |name, default: &str| set(name).unwrap_or_else(|| default.into());
-    let lists = [
-        of_user("XDG_CONFIG_HOME", ".config"),
-        of_system("XDG_CONFIG_DIRS", "/etc/xdg"),
-        "/etc".into(),
-        of_user("XDG_DATA_HOME", ".local/share"),
-        of_system("XDG_DATA_DIRS", "/usr/local/share:/usr/share"),
-    ];
-    let paths = lists
-        .into_iter()
-        .flat_map(|list| paths(&list).collect::<Vec<_>>());
-    paths.map(move |path| path.join(below))
-}
-
-fn set(name: &str) -> Option<OsString> {
-    env::var_os(name).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

@@ -3,16 +3,17 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsStr;
+use std::fs;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use std::{env, fs};
 
 use vk_report::state_file::{self, EscapedName};
 
 use super::layer_place::LIBRARY;
+use crate::os::variable;
 
 const SETTING: &str = "VK_STEWARD_MEMORY_";
 /// The unit is the same on all of Linux.
@@ -211,7 +212,7 @@ pub(crate) fn mapped(process: u32) -> Vec<MappedFile> {
 }
 
 fn default_folder() -> Option<PathBuf> {
-    let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty())?;
+    let runtime = variable("XDG_RUNTIME_DIR")?;
     Some(Path::new(&runtime).join("steward"))
 }
 

@@ -2,10 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{env, io};
 
 use super::registry;
+use crate::os::variable;
 
 pub(crate) const LIBRARY: &str = "VkLayer_steward_memory.dll";
 /// The manifest below a data folder.
@@ -15,7 +16,7 @@ pub(crate) const DATA_VARIABLES: &str = "LOCALAPPDATA";
 const KEY: &str = "ExplicitLayers";
 
 pub(crate) fn data_folder() -> Option<PathBuf> {
-    let folder = env::var_os(DATA_VARIABLES).filter(|value| !value.is_empty())?;
+    let folder = variable(DATA_VARIABLES)?;
     Some(folder.into())
 }
 

@@ -17,16 +17,13 @@ pub(crate) fn drivers(_: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     files
 }
 
-pub(crate) fn layers(_: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    explicit_layers().chain(implicit_layers()).collect()
+pub(crate) fn layers(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let explicit = explicit_layers(variable).into_iter();
+    explicit.chain(of_both(IMPLICIT)).collect()
 }
 
-pub(crate) fn explicit_layers() -> impl Iterator<Item = PathBuf> {
-    of_both(EXPLICIT)
-}
-
-pub(crate) fn implicit_layers() -> impl Iterator<Item = PathBuf> {
-    of_both(IMPLICIT)
+pub(crate) fn explicit_layers(_: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    of_both(EXPLICIT).collect()
 }
 
 fn of_both(key: &'static str) -> impl Iterator<Item = PathBuf> {
