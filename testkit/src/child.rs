@@ -1,7 +1,7 @@
 //! Runs a program to its end, or to a time limit, and keeps what it said.
 
 use std::ffi::OsStr;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::LazyLock;
@@ -127,11 +127,7 @@ impl Child {
         let mut child = loop {
             match self.command.spawn() {
                 Ok(child) => break child,
-                // A copy that this process has just made: a child of another thread has its descriptor until it runs its own program.
-                Err(error)
-                    if error.kind() == ErrorKind::ExecutableFileBusy
-                        && started.elapsed() < self.limit =>
-                {
+                Err(error) if passes(&error) && started.elapsed() < self.limit => {
                     thread::sleep(Duration::from_millis(2));
                 }
                 Err(error) => panic!("cannot start {:?}: {error}", self.command),
@@ -289,6 +285,13 @@ impl std::fmt::Display for Finished {
 }
 
 /// Reads a pipe to its end on a thread of its own, so that a full pipe never stops the child.
+/// Why a start fails and the next one does not. A copy that this process has just made is busy while a child of another thread has its
+/// descriptor, until that runs its own program. Wine's server under load answers 1359, an internal error.
+fn passes(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::ExecutableFileBusy
+        || cfg!(windows) && error.raw_os_error() == Some(1359)
+}
+
 fn read(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (send, receive) = channel();
     thread::spawn(move || {
