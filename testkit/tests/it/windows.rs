@@ -36,8 +36,7 @@ fn wn1_the_gate_runs_whole_suites_under_wine() {
             "cargo test -q --target \"$target\" -p vk-steward --test windows".to_owned(),
         ]
     );
-    // The loader of Windows must be there in the whole gate alone.
-    assert!(gate.contains("STEWARD_REQUIRE=windows-loader \"$BASH\" .ci/run"));
+    // The loader's source comes from another release of Debian, which not every machine reaches: who asks for it gets a failure.
     assert!(body.contains("*,windows-loader,*) echo"), "{body}");
     let libraries = format!("libraries=({})", LIBRARIES.join(" "));
     assert!(gate.contains(&libraries), "{libraries}");
