@@ -5,6 +5,7 @@ use super::calls::{
     FILE_NAME, GetCurrentProcess, MEM_IMAGE, MEM_MAPPED, NtQueryVirtualMemory, WideText,
 };
 use super::memory::{information_at, keeping_error};
+use super::read::read_u64;
 use super::text;
 use crate::os::Mapping;
 
@@ -16,15 +17,20 @@ const DOS: &str = r"\??\";
 const ROOT: &str = r"\\?\GLOBALROOT";
 
 /// The name of the pages' file is written into `text`, cut if necessary. Acquires no lock: the list of modules has
-/// one.
+/// one. A module is one mapping, though a page of its code that was written on loading is a region of its own.
 pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>> {
     let about = information_at(address)?;
     let is_file = matches!(about.kind, MEM_IMAGE | MEM_MAPPED);
     let is_module = about.kind == MEM_IMAGE;
+    let module = is_module.then(|| image_bytes(about.allocation_base));
+    let (start, bytes) = match module.flatten() {
+        Some(bytes) => (about.allocation_base, bytes),
+        None => (about.base, about.bytes),
+    };
     Some(Mapping {
-        start: about.base,
-        end: about.base.wrapping_add(about.bytes),
-        offset: about.base.wrapping_sub(about.allocation_base) as u64,
+        start,
+        end: start.wrapping_add(bytes),
+        offset: start.wrapping_sub(about.allocation_base) as u64,
         base: is_module.then_some(about.allocation_base),
         name: if is_file {
             file_name(address, text)
@@ -32,6 +38,13 @@ pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>>
             ""
         },
     })
+}
+
+/// `SizeOfImage` of the file's header, which `e_lfanew` finds.
+fn image_bytes(base: usize) -> Option<usize> {
+    let half = |address: usize| Some((read_u64(address)? & 0xffff_ffff) as usize);
+    let header = base.wrapping_add(half(base.wrapping_add(0x3c))?);
+    half(header.wrapping_add(0x50))
 }
 
 fn file_name(address: usize, text: &mut [u8]) -> &str {
@@ -95,7 +108,15 @@ mod tests {
             "{mapping:?}"
         );
         let base = mapping.base.expect("of a module");
-        assert_eq!(mapping.start - base, mapping.offset as usize);
+        assert_eq!((mapping.start, mapping.offset), (base, 0));
+        // Data is in the same module, and in another region of pages.
+        static DATA: std::sync::Mutex<u64> = std::sync::Mutex::new(0);
+        let data = core::ptr::from_ref(&DATA).addr();
+        assert!((mapping.start..mapping.end).contains(&data), "{mapping:?}");
+        assert_ne!(
+            information_at(data).map(|about| about.base),
+            information_at(code).map(|about| about.base)
+        );
         assert!(std::fs::metadata(mapping.name).is_ok(), "{mapping:?}");
         assert_eq!(mapping_at(8, &mut [0; 64]), None);
         let local = 0_u8;
