@@ -283,6 +283,23 @@ fn wn10_drivers_are_those_of_the_variable_and_of_the_registry() {
         listed.stdout.contains("other_icd") && !listed.stdout.contains("own_icd"),
         "{listed}"
     );
+    // As an installer notes the manifest with the adapter, or with a component of it.
+    for class in [
+        "4d36e968-e325-11ce-bfc1-08002be10318",
+        "5c4c3332-344d-483c-8739-259e934c9cc8",
+    ] {
+        let key = format!(r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{{{class}}}\0099");
+        let add = ["add", &key, "/v", "VulkanDriverName", "/d", &value, "/f"];
+        let added = Child::new("reg").args(add).run();
+        assert_eq!(added.code, Some(0), "{added}");
+        let listed = program
+            .with_driver(steward(["drivers"]))
+            .env_remove("VK_DRIVER_FILES")
+            .run();
+        let removed = Child::new("reg").args(["delete", &key, "/f"]).run();
+        assert_eq!(removed.code, Some(0), "{removed}");
+        assert!(listed.stdout.contains("other_icd"), "{class}: {listed}");
+    }
     let manifest = program.manifest.display().to_string();
     let words = [
         "drive",

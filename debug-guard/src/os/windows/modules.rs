@@ -21,17 +21,16 @@ const ROOT: &str = r"\\?\GLOBALROOT";
 pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>> {
     let about = information_at(address)?;
     let is_file = matches!(about.kind, MEM_IMAGE | MEM_MAPPED);
-    let is_module = about.kind == MEM_IMAGE;
-    let module = is_module.then(|| image_bytes(about.allocation_base));
-    let (start, bytes) = match module.flatten() {
-        Some(bytes) => (about.allocation_base, bytes),
-        None => (about.base, about.bytes),
-    };
+    let module = (about.kind == MEM_IMAGE).then_some(about.allocation_base);
+    // A program may have overwritten its header.
+    let holds = |(base, bytes): &(usize, usize)| address.wrapping_sub(*base) < *bytes;
+    let image = module.and_then(|base| Some((base, image_bytes(base)?)));
+    let (start, bytes) = image.filter(holds).unwrap_or((about.base, about.bytes));
     Some(Mapping {
         start,
         end: start.wrapping_add(bytes),
         offset: start.wrapping_sub(about.allocation_base) as u64,
-        base: is_module.then_some(about.allocation_base),
+        base: module,
         name: if is_file {
             file_name(address, text)
         } else {

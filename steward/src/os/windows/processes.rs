@@ -6,6 +6,7 @@ use std::os::windows::io::{AsRawHandle as _, FromRawHandle as _, OwnedHandle};
 use std::path::PathBuf;
 use std::{env, io};
 
+use vk_report::state_file;
 use windows_sys::Win32::Foundation::{ERROR_BAD_LENGTH, INVALID_HANDLE_VALUE, WAIT_TIMEOUT};
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, MODULEENTRY32W, Module32FirstW, Module32NextW, PROCESSENTRY32W,
@@ -174,5 +175,6 @@ pub(crate) fn all_states() -> Vec<(u32, PathBuf)> {
         name.as_encoded_bytes().starts_with(RUN.as_bytes())
     });
     let states = folders.flat_map(|folder| states(&folder.path()));
-    states.filter(|(of, _)| is_running(*of)).collect()
+    let is_told = |(of, file): &(u32, PathBuf)| is_running(*of) && state_file::read(file).is_ok();
+    states.filter(is_told).collect()
 }

@@ -150,8 +150,10 @@ pub(super) fn of_adapters() -> Vec<PathBuf> {
     let classes = ADAPTERS.into_iter();
     let classes = classes.filter_map(|class| RegistryKey::in_hive(Hive::Machine, class).ok());
     let keys = classes.flat_map(|class| {
-        let names = class.subkeys().into_iter();
-        names.filter_map(move |name| RegistryKey::open(class.0, &name, KEY_READ).ok())
+        let names = class.subkeys();
+        let open = |name: &String| RegistryKey::open(class.0, name, KEY_READ).ok();
+        // Opened here: behind it the class's key is closed.
+        names.iter().filter_map(open).collect::<Vec<_>>()
     });
     let values = keys.flat_map(|key| key.values());
     let values = values
