@@ -203,6 +203,46 @@ mod rule_tests {
     }
 
     #[test]
+    fn a_rules_placement_and_stacks_go_before_the_guards() {
+        let options = GuardOptions::new(Mode::Cookie)
+            .placement(Placement::Alternate)
+            .rule(
+                Rule::new(Mode::Fence)
+                    .name("Vk*")
+                    .placement(Placement::Left),
+            )
+            .rule(
+                Rule::new(Mode::Strict)
+                    .scope(Scope::Cache)
+                    .stacks(Stacks::Fast),
+            );
+        let choice = |mode, placement, stacks| PolicyChoice {
+            mode,
+            placement,
+            stacks,
+        };
+        for (name, scope, expected) in [
+            (
+                "VkImage",
+                Scope::Cache,
+                choice(Mode::Fence, Placement::Left, Stacks::Full),
+            ),
+            (
+                "",
+                Scope::Cache,
+                choice(Mode::Strict, Placement::Alternate, Stacks::Fast),
+            ),
+            (
+                "",
+                Scope::Object,
+                choice(Mode::Cookie, Placement::Alternate, Stacks::Full),
+            ),
+        ] {
+            assert_eq!(options.apply_rules(scope, name, 17), expected, "{name}");
+        }
+    }
+
+    #[test]
     fn a_rule_covers_what_it_matches_more_of() {
         let any = Rule::new(Mode::Off);
         let narrow = any.scope(Scope::Cache).name("VkPipeline*").size(16, 32);
