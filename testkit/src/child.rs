@@ -284,7 +284,6 @@ impl std::fmt::Display for Finished {
     }
 }
 
-/// Reads a pipe to its end on a thread of its own, so that a full pipe never stops the child.
 /// Why a start fails and the next one does not. A copy that this process has just made is busy while a child of another thread has its
 /// descriptor, until that runs its own program. Wine's server under load answers 1359, an internal error.
 fn passes(error: &io::Error) -> bool {
@@ -292,6 +291,7 @@ fn passes(error: &io::Error) -> bool {
         || cfg!(windows) && error.raw_os_error() == Some(1359)
 }
 
+/// Reads a pipe to its end on a thread of its own, so that a full pipe never stops the child.
 fn read(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (send, receive) = channel();
     thread::spawn(move || {
