@@ -9,7 +9,7 @@ use vk_report::units::{bytes, percent};
 const NAME: usize = 48;
 const MEASURE: usize = 16;
 
-pub(super) const UNLIKE_ROUNDS: &str = "the numbers of rounds differ: phases are those of the last round, \"a round\" is a mean, and what is also created outside of the rounds is a total";
+const UNLIKE_ROUNDS: &str = "the numbers of rounds differ: phases are those of the last round, \"a round\" is a mean, and what is also created outside of the rounds is a total";
 
 impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,7 +99,7 @@ pub(super) fn remark(change: &Change) -> String {
     }
 }
 
-pub(super) fn shown(number: u64, unit: Unit) -> String {
+fn shown(number: u64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => bytes(number),
         Unit::Count => number.to_string(),
