@@ -14,8 +14,8 @@
  *                       Region ──> Region      BlockRegion (Halide's, begins with the MemoryRegion that a caller holds), then the range's id
  *
  * All records come from that context, none from `allocators.system`. As in Halide: the caller has the lock; a released region keeps its handle for
- * the next request of its size; reclaim ends it whatever its use count; a record outlives its region, so that a region that was reclaimed can be
- * named once more, which is an error. A request that Halide would assert (no bytes, a foreign region) is refused here. Seen with Halide 21.0.0
+ * the next request of its size; reclaim ends it whatever its use count; a record lasts as long as its block, so that a region that was reclaimed can
+ * be named once more, which is an error. A request that Halide would assert (no bytes, a foreign region) is refused here. Seen with Halide 21.0.0
  * and abbf7ff9 of 2026-08-22.
  */
 #ifndef STEWARD_HALIDE_BLOCKS_H
@@ -107,11 +107,12 @@ public:
    MemoryRegion *reserve(void *user, const MemoryRequest &request)
    {
       MemoryRequest conformed = request;
-      if (!request.size || conform(user, &conformed) || !conformed.size)
+      if (!request.size || conform(user, &conformed) || !conformed.size || conformed.size > block->memory.size - block->reserved)
          return nullptr;
       if (Region *kept = kept_for(conformed)) {
          kept->halide.status = AllocationStatus::InUse;
          kept->halide.usage_count = 1;
+         block->reserved += conformed.size;
          return &kept->halide.memory;
       }
       steward_virtual_range range = {};
@@ -178,8 +179,10 @@ public:
       Region *region = used(memory);
       if (!region)
          return halide_error_code_internal_error;
-      if (--region->halide.usage_count == 0)
+      if (--region->halide.usage_count == 0) {
          region->halide.status = AllocationStatus::Available;
+         block->reserved -= steward_halide_place(*memory, 0).size;
+      }
       return halide_error_code_success;
    }
 
@@ -260,7 +263,8 @@ private:
       if (int refused = allocators.region.deallocate(user, &memory))
          return refused;
       steward_virtual_free(ranges, region->id);
-      block->reserved -= steward_halide_place(memory, 0).size;
+      if (region->halide.status == AllocationStatus::InUse)
+         block->reserved -= steward_halide_place(memory, 0).size;
       if (region->halide.prev_ptr)
          region->halide.prev_ptr->next_ptr = region->halide.next_ptr;
       else
@@ -334,8 +338,9 @@ public:
       if (!request.size)
          return nullptr;
       for (Block *block = blocks; block; block = block->following) {
-         bool alone = request.dedicated || block->halide.memory.dedicated;
-         if (alone || !serves(block->halide.memory.properties, request.properties))
+         const MemoryBlock &memory = block->halide.memory;
+         bool alone = memory.dedicated ? block->halide.reserved != 0 : request.dedicated;
+         if (alone || !serves(memory.properties, request.properties))
             continue;
          if (MemoryRegion *region = block->halide.allocator->reserve(user, request))
             return region;

@@ -75,16 +75,17 @@ static void regions_of_a_block()
 
    // A second user, and a kept region for the next request of its size only.
    CHECK(!of->retain(nullptr, one) && !of->release(nullptr, one) && !of->collect(nullptr));
-   CHECK(!of->release(nullptr, one) && of->release(nullptr, one) && of->retain(nullptr, one));
+   CHECK(!of->release(nullptr, one) && of->release(nullptr, one) && of->retain(nullptr, one) && block.reserved == 256);
    MemoryRegion *other = of->reserve(nullptr, request_of(68));
-   CHECK(other && other != one && regions == 3 && of->reserve(nullptr, request_of(64)) == one && regions == 3);
+   CHECK(other && other != one && regions == 3 && of->reserve(nullptr, request_of(64)) == one && regions == 3 && block.reserved == 388);
 
    // Ended whatever its count; its name is an error until it is another's.
    CHECK(!of->retain(nullptr, one) && !of->reclaim(nullptr, one) && of->reclaim(nullptr, one) && of->release(nullptr, one) && regions == 2);
-   // What is kept goes where nothing else is left.
-   CHECK(!of->release(nullptr, two) && !of->release(nullptr, other));
+   // What is kept goes where nothing else is left, and not for what cannot be had.
+   CHECK(!of->release(nullptr, two) && !of->reserve(nullptr, request_of(4096)) && regions == 2);
+   CHECK(!of->release(nullptr, other) && !of->reserve(nullptr, request_of(4100)) && regions == 2);
    MemoryRegion *whole = of->reserve(nullptr, request_of(4096));
-   CHECK(whole && regions == 1 && !of->reserve(nullptr, request_of(4)) && !of->collect(nullptr));
+   CHECK(whole && regions == 1 && block.reserved == 4096 && !of->reserve(nullptr, request_of(4)) && !of->collect(nullptr));
 
    // A callback that keeps a region is told, and nothing is lost.
    keeps = true;
@@ -131,11 +132,14 @@ static void blocks_have_limits()
    CHECK(!of->reserve(nullptr, request_of(1500)) && of->block_count() == 1);
 
    // Memory of its own is nobody else's; other properties are another block's.
-   MemoryRequest alone = request_of(64);
+   MemoryRequest alone = request_of(8);
    alone.dedicated = true;
    MemoryRegion *dedicated = of->reserve(nullptr, alone);
    CHECK(dedicated && dedicated->dedicated && of->block_count() == 2 && !of->reserve(nullptr, request_of(600)));
-   CHECK(!of->reclaim(nullptr, dedicated) && of->collect(nullptr));
+   // As long as it is in use: then it is the next one's, with its handle where it was kept.
+   CHECK(!of->release(nullptr, dedicated) && of->reserve(nullptr, alone) == dedicated && !of->reclaim(nullptr, dedicated));
+   alone.size = 80;
+   CHECK((dedicated = of->reserve(nullptr, alone)) && of->block_count() == 2 && !of->reclaim(nullptr, dedicated) && of->collect(nullptr));
    MemoryRequest local = request_of(8);
    local.properties.visibility = MemoryVisibility::DeviceOnly;
    CHECK(of->reserve(nullptr, local) && of->block_count() == 2);
