@@ -2,8 +2,7 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 use debug_guard::{Guard, GuardOptions, Mode, OnReport, ReportKind, Stacks};
@@ -29,25 +28,36 @@ fn of_two_frees_at_once_one_frees_and_one_is_told() {
         let guard = Guard::new(FromGlobalAlloc::SYSTEM, options).expect("a guard");
         let layout = Layout::new::<[u64; 8]>();
         let told = DOUBLE.load(SeqCst);
-        let barrier = Barrier::new(2);
-        for _ in 0..ROUNDS {
-            let block = guard
-                .allocate(layout, Scope::Object)
-                .expect("a block")
-                .as_ptr()
-                .expose_provenance();
-            let free = || {
-                let block =
-                    NonNull::new(std::ptr::with_exposed_provenance_mut(block)).expect("a block");
-                barrier.wait();
-                // SAFETY: not kept, on purpose: both threads free it, and the guard lets one of them.
-                unsafe { guard.deallocate(block, layout, Scope::Object) };
-            };
-            std::thread::scope(|threads| {
-                threads.spawn(free);
-                free();
-            });
-        }
+        let (arrived, address) = (AtomicU64::new(0), AtomicUsize::new(0));
+        // A barrier that sleeps wakes one thread after the other.
+        let both_are_here = |times: u64| {
+            arrived.fetch_add(1, SeqCst);
+            let mut turns = 0_u32;
+            while arrived.load(SeqCst) < 2 * times {
+                turns += 1;
+                if turns.is_multiple_of(2000) {
+                    std::thread::yield_now();
+                }
+                std::hint::spin_loop();
+            }
+        };
+        let free = |round: u64| {
+            both_are_here(2 * round + 1);
+            let block = std::ptr::with_exposed_provenance_mut(address.load(SeqCst));
+            let block = NonNull::new(block).expect("a block");
+            // SAFETY: not kept, on purpose: both threads free it, and the guard lets one of them.
+            unsafe { guard.deallocate(block, layout, Scope::Object) };
+            // The next block may have this one's place.
+            both_are_here(2 * round + 2);
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(|| (0..ROUNDS).for_each(free));
+            for round in 0..ROUNDS {
+                let block = guard.allocate(layout, Scope::Object).expect("a block");
+                address.store(block.as_ptr().expose_provenance(), SeqCst);
+                free(round);
+            }
+        });
         assert_eq!(
             (DOUBLE.load(SeqCst) - told, OTHER.load(SeqCst)),
             (ROUNDS, 0),
