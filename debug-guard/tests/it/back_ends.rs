@@ -134,6 +134,8 @@ fn what_the_kernel_offers_is_said() {
     of(BackEnd::UserfaultfdCopy, "uffd");
     of(BackEnd::GuardMarkers, "guard-markers");
     assert!(found.offers(BackEnd::Mprotect) && found.offers(BackEnd::Cookies));
+    let budget = OsRefusal::MapBudget.to_string();
+    assert!(budget.contains("vm.max_map_count"), "{budget}");
 }
 
 #[test]

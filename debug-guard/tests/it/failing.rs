@@ -255,6 +255,11 @@ fn t46_one_in_k_fails_and_the_seed_says_which() {
     assert_eq!(first, refusals("one-in=100,seed=7"));
     assert_ne!(first, refusals("one-in=100,seed=8"));
     assert_eq!(refusals("one-in=1").len(), 20_000);
+    let none = Fault::OneIn {
+        requests: 0,
+        seed: 7,
+    };
+    assert!(takes(&host(none), 8, Scope::Object));
 }
 
 /// An allocator behind whose next request arms the plan in front of it anew, and is refused.

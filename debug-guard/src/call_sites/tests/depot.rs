@@ -15,7 +15,8 @@ fn what_was_noted_can_be_read_when_the_name_is_gone() {
     let mut sites = depot(&memory);
     let context = ContextId::from_raw(7);
     let id = {
-        let (name, label) = (String::from("textures"), String::from("atlas"));
+        // Of a long name the beginning is kept.
+        let (name, label) = ("é".repeat(3000), String::from("atlas"));
         let command = Some(CommandMark {
             name: "vkCreateImage",
             serial: 3,
@@ -41,7 +42,7 @@ fn what_was_noted_can_be_read_when_the_name_is_gone() {
     let view = sites.get(id).expect("it was noted");
     assert_eq!(
         (view.context, view.name, view.label),
-        (context, "textures", Some("atlas"))
+        (context, &*"é".repeat(100), Some("atlas"))
     );
     assert_eq!((view.front, view.command), (16, Some("vkCreateImage")));
     assert_eq!((view.frames, view.whole), (&[][..], false));

@@ -314,6 +314,10 @@ fn t22_pointers_into_a_block_name_it() {
             );
         }
     }
+    // In front of these there is no room for a header.
+    for at in [8, 16] {
+        assert_eq!(keeper.refused(at).kind, ReportKind::ForeignFree);
+    }
     keeper.give_well(block);
     let finding = keeper.refused(start + 16);
     assert_eq!(

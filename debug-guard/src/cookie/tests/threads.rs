@@ -95,6 +95,38 @@ fn threads_that_ended_hold_no_bytes_beyond_the_limit() {
 }
 
 #[test]
+fn who_looks_at_blocks_that_come_and_go_finds_nothing() {
+    let keeper = Keeper::new(4);
+    let (layout, mark) = (Layout::new::<[u64; 8]>(), BlockMark::default());
+    let run = || {
+        for _ in 0..if cfg!(miri) { 20 } else { 20_000 } {
+            let request = BlockRequest::new(layout, Scope::Object, false);
+            let block = keeper
+                .cookies
+                .allocate(&keeper.memory, request, false, mark);
+            let request = FreeRequest {
+                layout,
+                scope: Scope::Object,
+                mark,
+                moved_to: None,
+            };
+            let at = block.expect("memory").addr().get();
+            let found = &mut |finding| panic!("{finding:?}");
+            // SAFETY: the keeper's memory.
+            let given = unsafe { keeper.cookies.free(&keeper.memory, at, request, found) };
+            assert!(given.is_some());
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = [scope.spawn(run), scope.spawn(run)];
+        while !threads.iter().all(|thread| thread.is_finished()) {
+            assert!(keeper.check().is_empty());
+        }
+    });
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
 fn t40_what_a_thread_held_when_the_process_forked_hinders_nobody_in_the_child() {
     let mut keeper = Keeper::new(16);
     let count = if cfg!(miri) { 17 } else { 100 };

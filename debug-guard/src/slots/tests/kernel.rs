@@ -246,7 +246,9 @@ fn a_stopped_access_belongs_to_the_nearest_block() {
         let far = bench.slots.classify_access(block + (1 << 20));
         assert_eq!(far.kind, ReportKind::WildAccess);
         for block in [block, empty, large] {
-            assert!(bench.give(block));
+            assert!(bench.give(block) && !bench.give(block));
+            let twice = bench.findings.pop().map(|finding| finding.kind);
+            assert_eq!(twice, Some(ReportKind::DoubleFree));
         }
         bench.end();
     });

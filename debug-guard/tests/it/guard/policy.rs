@@ -101,6 +101,8 @@ fn a_chosen_block_for_which_there_are_no_pages_keeps_no_place_of_the_pool() {
         (1, 1),
         "the only place is free"
     );
+    give(&guard, take(&guard, 100), 100);
+    assert_eq!(guard.stats().off, 2, "the only place is taken");
     give(&guard, large, 16 << 12);
     give(&guard, small, 100);
     guard.close().expect("nothing is live");

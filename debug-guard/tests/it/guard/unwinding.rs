@@ -97,8 +97,12 @@ fn a_report_that_unwinds_counts_the_others_as_lost() {
             )
         };
         let block = damaged();
-        catch_unwind(AssertUnwindSafe(|| give(&guard, block, 48)))
+        let unwound = catch_unwind(AssertUnwindSafe(|| give(&guard, block, 48)))
             .expect_err("a mismatch, and an overflow");
+        assert_eq!(
+            unwound.downcast_ref::<String>().map(String::as_str),
+            Some("debug-guard: size-mismatch: the report is above")
+        );
         assert_eq!(counts(), (1, 1, 0), "{mode}: of a free");
         if mode == Mode::Cookie {
             let blocks = [damaged(), damaged(), damaged()];

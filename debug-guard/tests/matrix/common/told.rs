@@ -291,6 +291,11 @@ impl Told {
             stack[0].contains(function),
             "not in {function}: {stack:#?}\n{self:?}"
         );
+        let module = self.text("/by/frames/0/module");
+        assert!(
+            module.contains("matrix") && self.number("/by/frames/0/offset") > 0,
+            "{self:?}"
+        );
         if unwinds_in_handlers() {
             self.names("/by", &self.case)
         } else {

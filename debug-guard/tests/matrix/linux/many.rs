@@ -1,6 +1,6 @@
 //! T43 to T45: many blocks, no mappings left, many threads.
 
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 use debug_guard::{BackEnd, BackEnds, Mode, Stacks};
@@ -190,9 +190,13 @@ fn t44_without_mappings_blocks_get_cookies_and_one_notice() {
         note("block", last.addr());
         note("size", size);
         stores(last.wrapping_add(size), 0xFF);
-        blocks
+        blocks[..MANY - 1]
             .iter()
             .for_each(|(block, size)| lab.give(*block, *size, 1));
+        // What came back can be had again.
+        lab.give(lab.take(64, 1), 64, 1);
+        note("again", lab.guard.stats().guarded as usize);
+        lab.give(last, size, 1);
     }
     // The child asks the kernel nothing before its mappings are used up: what the guards may have is counted then.
     let mut configs = if is_child() {
@@ -225,6 +229,7 @@ fn t44_without_mappings_blocks_get_cookies_and_one_notice() {
                 "others need mappings too"
             );
             assert_eq!(seen.note("notices"), 1, "{}", seen.finished);
+            assert_eq!(seen.note("again"), guarded + 1);
             let (block, size) = (seen.note("block"), seen.note("size"));
             seen.aborted()
                 .kind("overflow")
@@ -246,8 +251,8 @@ fn t45_eight_threads_give_back_what_others_took() {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS)
             .map(|_| sync_channel::<SentBlock>(EACH))
             .unzip();
-        thread::scope(|scope| {
-            for (number, receiver) in receivers.into_iter().enumerate() {
+        let found = thread::scope(|scope| {
+            let run = |(number, receiver): (usize, Receiver<SentBlock>)| {
                 let next = senders[(number + 1) % THREADS].clone();
                 scope.spawn(move || {
                     let mut random = testkit::Rng::new(number as u64);
@@ -270,11 +275,18 @@ fn t45_eight_threads_give_back_what_others_took() {
                     for SentBlock(block, size) in receiver {
                         lab.give(block, size, 1);
                     }
-                });
-            }
+                })
+            };
+            let threads: Vec<_> = receivers.into_iter().enumerate().map(run).collect();
             drop(senders);
+            // Somebody looks at all blocks meanwhile.
+            let mut found = 0;
+            while !threads.iter().all(|thread| thread.is_finished()) {
+                found += lab.guard.check_all();
+            }
+            found
         });
-        note("found", lab.guard.check_all());
+        note("found", found + lab.guard.check_all());
         note("live", lab.guard.stats().live_blocks as usize);
     }
     each(On::ALL, case, |seen| {
