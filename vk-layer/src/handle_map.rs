@@ -120,16 +120,18 @@ impl<T> HandleMap<T> {
         None
     }
 
-    pub(crate) fn pop(&mut self) -> Option<NonNull<T>> {
+    /// What is left, each once.
+    pub(crate) fn drain(&mut self, mut each: impl FnMut(NonNull<T>)) {
         let mut chunk = Some(self.first());
         while let Some(here) = chunk {
-            let used = |slot: &&Slot<T>| !slot.has(NO_KEY);
-            if let Some(slot) = here.slots.iter().find(used) {
-                return self.remove(slot.key.load(Ordering::Acquire));
+            let used = here.slots.iter().filter(|slot| !slot.has(NO_KEY));
+            for slot in used {
+                slot.key.store(NO_KEY, Ordering::Release);
+                here.state.used.fetch_sub(1, Ordering::Relaxed);
+                slot.value().map(&mut each);
             }
             chunk = here.following();
         }
-        None
     }
 
     fn first(&self) -> Chunk<'_, T> {

@@ -74,16 +74,14 @@ impl<T> HandleRecords<T> {
 
 impl<T> Drop for HandleRecords<T> {
     fn drop(&mut self) {
-        while let Some(record) = self.0.pop() {
-            drop(Self::freed(record));
-        }
+        self.0.drain(|record| drop(Self::freed(record)));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Barrier};
     use std::thread;
     use std::time::Duration;
 
@@ -111,5 +109,17 @@ mod tests {
         assert_eq!(records.remove(7).map(|left| left + ended), Some(3));
         assert!(records.remove(7).is_none() && records.with(7, |_| ()).is_none());
         assert!(records.insert(8, 3), "what is left ends with the table");
+    }
+
+    #[test]
+    fn ly53_what_a_driver_never_ends_ends_with_the_table_in_linear_time() {
+        let record = Arc::new(());
+        testkit::assert_linear("records that are left", 2000, |number| {
+            let records = HandleRecords::new();
+            for handle in 0..number as u64 {
+                assert!(records.insert(handle, Arc::clone(&record)));
+            }
+        });
+        assert_eq!(Arc::strong_count(&record), 1);
     }
 }
