@@ -65,7 +65,14 @@ fn h70_sixteen_threads_compile_once_and_have_its_result_or_its_error_or_another_
         assert_eq!(came, expected, "{end}: {answers:?}");
         let seen = (ran.load(SeqCst), stats.failed, stats.compiled, counts.now());
         assert_eq!(seen, (compiles, failed, made, (made, made)), "{end}");
-        assert!(stats.joined >= THREADS - 1 && stats.compiling == 0 && stats.entries == made);
+        // Who finds the first compile gone joins the second.
+        let joined = if end == "unwinds" {
+            THREADS - 1..u64::MAX
+        } else {
+            THREADS - 1..THREADS
+        };
+        assert!(joined.contains(&stats.joined), "{end}: {stats:?}");
+        assert_eq!((stats.compiling, stats.entries), (0, made), "{end}");
         assert_eq!(owners[0].in_use() + owners[1].in_use(), 0, "{end}");
         drop(get(&owners[0], &counts, 9));
     }

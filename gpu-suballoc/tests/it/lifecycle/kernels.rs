@@ -32,6 +32,11 @@ fn h29_a_kernel_goes_pipelines_first_and_module_last() {
         "vkDestroyShaderModule",
     ];
     assert_eq!(driver.log(), gone);
+    driver.fail(Some((4, vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)));
+    let Err(CacheError::Compile(refused)) = try_kernel(&context, 1) else {
+        panic!("the compiler's error")
+    };
+    assert_eq!(refused, DeviceError::OutOfDeviceMemory.into());
 }
 
 const MINE: StoreIdentity = StoreIdentity {

@@ -203,6 +203,8 @@ fn vma204_a_reserve_that_cannot_be_had_creates_nothing() {
         s.budgets(0);
         s.gpu.set_frame(2);
         assert_eq!(s.gpu.reserve(0, u32::MAX, &within()), Ok(()));
+        // Who does not ask for that gets more.
+        assert_eq!(s.gpu.reserve(65 * MIB, u32::MAX, &any()), Ok(()));
     });
 }
 

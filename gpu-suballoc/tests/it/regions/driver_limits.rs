@@ -278,6 +278,10 @@ fn u119_the_first_blocks_of_a_pool_are_equal() {
             let before = s.made();
             assert!(s.gpu.create_pool(&sized(bytes, blocks)).is_err());
             assert_eq!(s.made(), before + 1);
+            s.mock.clear_faults();
+            s.mock.plant(MockFault::nth(2).of(MockCall::Allocate));
+            assert!(s.gpu.create_pool(&sized(bytes, blocks)).is_err());
+            assert_eq!(s.gpu.stats().total.block_bytes, 0, "the first one is gone");
         });
     }
 }

@@ -146,13 +146,16 @@ fn h83_a_reserve_beyond_a_limit_of_its_pool_creates_nothing() {
         max_blocks: 3,
         ..base
     };
-    for (pool, objects, error) in [
-        (bytes, 99, Limit::Bytes { short_by: MIB }),
-        (blocks, 99, Limit::Blocks { limit: 3 }),
-        (base, 3, Limit::Objects { limit: 3 }),
+    let all = u64::MAX;
+    for (pool, objects, max_bytes, error) in [
+        (bytes, 99, all, Limit::Bytes { short_by: MIB }),
+        (blocks, 99, all, Limit::Blocks { limit: 3 }),
+        (base, 3, all, Limit::Objects { limit: 3 }),
+        (base, 99, 3 * MIB, Limit::Bytes { short_by: MIB }),
     ] {
         let memory = MemoryOptions {
             max_allocations: objects,
+            max_bytes,
             ..blocks_of(MIB)
         };
         scene(MockProfile::Nvidia, with_memory(memory), |scene| {
@@ -170,6 +173,14 @@ fn h83_a_reserve_beyond_a_limit_of_its_pool_creates_nothing() {
             assert_eq!(scene.made(), 0);
             assert_eq!(reserve(3 * MIB), Ok(()), "to the byte");
             scene.gpu.destroy_pool(pool).unwrap();
+            // In its place, with blocks of its own size.
+            let other = scene.gpu.create_pool(&PoolOptions {
+                block_size: Some(2 * MIB),
+                min_blocks: 1,
+                ..base
+            });
+            assert_eq!(scene.gpu.stats().total.block_bytes, 2 * MIB);
+            scene.gpu.destroy_pool(other.unwrap()).unwrap();
         });
     }
 }
