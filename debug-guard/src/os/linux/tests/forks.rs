@@ -89,6 +89,8 @@ fn a_descriptor_that_the_program_closes_is_made_anew() {
                 assert!(!readable(region.address_of(7)), "{back_end}: watched again");
                 assert_eq!(stopped(|| poke(region.address_of(9), 1)).0, 1, "{back_end}");
                 assert_eq!(peek(region.address_of(1)), 0x5A, "{back_end}");
+                // In a child's child too.
+                forked(|| forked(|| assert!(!readable(region.address_of(7)), "{back_end}")));
             }
         },
     );
