@@ -274,6 +274,7 @@ fn libraries_import_little() {
             "libc",
             "vk-report",
             "vk-callbacks",
+            "windows-sys",
         ],
         &[],
     );

@@ -5,7 +5,10 @@ use std::ptr;
 
 use alloc_core::{HostError, TryString, TryVec};
 
-use super::calls::{FreeEnvironmentStringsW, GetEnvironmentStringsW, GetEnvironmentVariableW};
+use windows_sys::Win32::System::Environment::{
+    FreeEnvironmentStringsW, GetEnvironmentStringsW, GetEnvironmentVariableW,
+};
+
 use super::text::{from_wide, to_wide};
 use crate::record::{Own, own};
 

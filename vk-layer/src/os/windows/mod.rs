@@ -1,4 +1,3 @@
-mod calls;
 mod environment;
 mod modules;
 mod process;

@@ -4,10 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::TryString;
 
-use super::calls::{
-    COUNT_NO_REFERENCE, GetModuleFileNameW, GetModuleHandleExW, Handle, LdrRegisterDllNotification,
-    MODULE_UNLOADED, OF_ADDRESS, PIN_MODULE, RtlCaptureStackBackTrace,
+use windows_sys::Win32::Foundation::HMODULE;
+use windows_sys::Win32::System::Diagnostics::Debug::RtlCaptureStackBackTrace;
+use windows_sys::Win32::System::LibraryLoader::{
+    GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, GET_MODULE_HANDLE_EX_FLAG_PIN,
+    GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, GetModuleFileNameW, GetModuleHandleExW,
 };
+
 use super::process::MAX_PATH;
 use super::text::from_wide;
 use crate::once::OnceAcrossForks;
@@ -27,31 +30,34 @@ pub(crate) fn modules_of_no_caller() -> [usize; 1] {
 }
 
 /// NULL would stand for the executable.
-fn module_of(address: *const c_void, how: u32) -> Option<Handle> {
+fn module_of(address: *const c_void, how: u32) -> Option<HMODULE> {
     if address.is_null() {
         return None;
     }
     let mut module = ptr::null_mut();
+    let how = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | how;
     // SAFETY: any address, and a place for the answer.
-    let found = unsafe { GetModuleHandleExW(OF_ADDRESS | how, address, &raw mut module) };
+    let found = unsafe { GetModuleHandleExW(how, address.cast(), &raw mut module) };
     (found != 0 && !module.is_null()).then_some(module)
 }
 
 /// Where the file with this address begins; 0 if it is in none.
 pub(crate) fn base_of(address: *const c_void) -> usize {
-    module_of(address, COUNT_NO_REFERENCE).map_or(0, |module| module.addr())
+    module_of(address, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT)
+        .map_or(0, |module| module.addr())
 }
 
 /// The path of the file with this address, which must not be unloaded meanwhile.
 pub(crate) fn path_of(address: *const c_void) -> Option<TryString<Own>> {
-    path_of_module(module_of(address, COUNT_NO_REFERENCE)?, |path| {
-        from_wide(path).ok().flatten()
-    })
+    path_of_module(
+        module_of(address, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT)?,
+        |path| from_wide(path).ok().flatten(),
+    )
 }
 
 /// NULL stands for the executable. `None` also for a path that is too long.
 pub(super) fn path_of_module<R>(
-    module: Handle,
+    module: HMODULE,
     take: impl FnOnce(&[u16]) -> Option<R>,
 ) -> Option<R> {
     let mut path = [0; MAX_PATH];
@@ -75,9 +81,21 @@ pub(crate) const fn is_loader(file: &str) -> bool {
 pub(crate) fn unloads() -> u64 {
     static REGISTERED: OnceAcrossForks = OnceAcrossForks::new();
     static UNLOADS: AtomicU64 = AtomicU64::new(0);
+    /// `LDR_DLL_NOTIFICATION_REASON_UNLOADED`.
+    const UNLOADED: u32 = 2;
+
+    #[link(name = "ntdll")]
+    unsafe extern "system" {
+        fn LdrRegisterDllNotification(
+            flags: u32,
+            notice: unsafe extern "system" fn(u32, *const c_void, *mut c_void),
+            context: *mut c_void,
+            cookie: *mut *mut c_void,
+        ) -> i32;
+    }
 
     unsafe extern "system" fn note(reason: u32, _: *const c_void, _: *mut c_void) {
-        if reason == MODULE_UNLOADED {
+        if reason == UNLOADED {
             UNLOADS.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -100,7 +118,7 @@ pub(crate) fn unloads() -> u64 {
 pub(crate) fn stay_loaded() {
     static PINNED: OnceAcrossForks = OnceAcrossForks::new();
     PINNED.call_once(|| {
-        if module_of(call_stack as *const c_void, PIN_MODULE).is_none() {
+        if module_of(call_stack as *const c_void, GET_MODULE_HANDLE_EX_FLAG_PIN).is_none() {
             let error = std::io::Error::last_os_error();
             complain(format_args!(
                 "the layer may be unloaded while it is called: GetModuleHandleExW fails: {error}"

@@ -2,10 +2,12 @@ use std::ptr;
 
 use alloc_core::{HostError, TryVec};
 
-use super::calls::{
-    self, GetCurrentProcess, GetStdHandle, GetTickCount64, K32GetProcessMemoryInfo, MemoryCounters,
-    STANDARD_ERROR, WriteFile,
-};
+use windows_sys::Win32::Storage::FileSystem::WriteFile;
+use windows_sys::Win32::System::Console::{GetStdHandle, STD_ERROR_HANDLE};
+use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
+use windows_sys::Win32::System::SystemInformation::GetTickCount64;
+use windows_sys::Win32::System::Threading::GetCurrentProcess;
+
 use super::modules::{file_name, path_of_module};
 use crate::record::{Own, own};
 
@@ -41,7 +43,7 @@ pub(crate) fn command_line() -> Result<TryVec<u8, Own>, HostError> {
 /// An error is ignored: it cannot be reported.
 pub(crate) fn write_to_error_output(text: &[u8]) {
     // SAFETY: asks for a handle.
-    let output = unsafe { GetStdHandle(STANDARD_ERROR) };
+    let output = unsafe { GetStdHandle(STD_ERROR_HANDLE) };
     let mut rest = text;
     while !rest.is_empty() {
         let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
@@ -65,19 +67,25 @@ pub(crate) fn write_to_error_output(text: &[u8]) {
 
 /// Returns whether the call will be made when the process exits.
 pub(crate) fn at_exit(call: extern "C" fn()) -> bool {
+    unsafe extern "C" {
+        fn atexit(call: extern "C" fn()) -> i32;
+    }
     // SAFETY: the library is never unloaded.
-    unsafe { calls::atexit(call) == 0 }
+    unsafe { atexit(call) == 0 }
 }
 
 /// What this process has of the system's memory and page files, for itself alone.
 pub(crate) fn anonymous_bytes() -> Option<u64> {
-    let mut counters = MemoryCounters::new();
+    let room = size_of::<PROCESS_MEMORY_COUNTERS>() as u32;
+    let mut counters = PROCESS_MEMORY_COUNTERS {
+        cb: room,
+        ..Default::default()
+    };
     // SAFETY: asks for a constant that stands for this process.
     let process = unsafe { GetCurrentProcess() };
-    let room = size_of::<MemoryCounters>() as u32;
     // SAFETY: so much room.
     let known = unsafe { K32GetProcessMemoryInfo(process, &raw mut counters, room) };
-    (known != 0).then_some(counters.page_file as u64)
+    (known != 0).then_some(counters.PagefileUsage as u64)
 }
 
 pub(crate) fn coarse_nanoseconds() -> u64 {

@@ -6,14 +6,23 @@ use std::os::windows::io::{AsRawHandle as _, IntoRawHandle as _};
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
-use super::calls::{
-    CloseHandle, CreateFileMappingW, FILE_SHARE_READ, FILE_SHARE_WRITE, FilePlace, LOCK_AT_ONCE,
-    LOCK_EXCLUSIVELY, LOCK_VIOLATION, LockFileEx, MAP_READ_WRITE, MapViewOfFile, PAGE_READWRITE,
+use windows_sys::Win32::Foundation::{CloseHandle, ERROR_LOCK_VIOLATION};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_SHARE_READ, FILE_SHARE_WRITE, LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY,
+    LockFileEx,
 };
+use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
+use windows_sys::Win32::System::Memory::{
+    CreateFileMappingW, FILE_MAP_READ, FILE_MAP_WRITE, MapViewOfFile, PAGE_READWRITE,
+};
+
 use crate::state::admit_state_file;
 
 /// Behind the end of every file, so that the lock keeps nobody from reading the numbers, or from writing a request.
-const LOCKED_BYTE: u64 = 1 << 62;
+const LOCKED_BYTE: OVERLAPPED_0_0 = OVERLAPPED_0_0 {
+    Offset: 0,
+    OffsetHigh: 1 << 30,
+};
 
 /// A file that no other process has as its own, until this one ends. While it is open nobody can remove or rename it.
 pub(crate) struct StateFile<'n> {
@@ -61,8 +70,8 @@ impl<'n> StateFile<'n> {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the whole mapping, wherever the system has room for it.
-        let at = unsafe { MapViewOfFile(mapping, MAP_READ_WRITE, 0, 0, length) };
-        let mapped = NonNull::new(at).ok_or_else(io::Error::last_os_error);
+        let at = unsafe { MapViewOfFile(mapping, FILE_MAP_READ | FILE_MAP_WRITE, 0, 0, length) };
+        let mapped = NonNull::new(at.Value).ok_or_else(io::Error::last_os_error);
         // SAFETY: made above, and closed once; the view stays.
         unsafe { CloseHandle(mapping) };
         mapped
@@ -81,14 +90,19 @@ impl<'n> StateFile<'n> {
 
 /// Succeeds on a file system without locks.
 fn lock(file: &File) -> io::Result<()> {
-    let mut place = FilePlace::new(LOCKED_BYTE);
-    let how = LOCK_EXCLUSIVELY | LOCK_AT_ONCE;
+    let mut place = OVERLAPPED {
+        Anonymous: OVERLAPPED_0 {
+            Anonymous: LOCKED_BYTE,
+        },
+        ..Default::default()
+    };
+    let how = LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY;
     // SAFETY: an open file, and a place that is read.
     if unsafe { LockFileEx(file.as_raw_handle(), how, 0, 1, 0, &raw mut place) } != 0 {
         return Ok(());
     }
     match io::Error::last_os_error() {
-        error if error.raw_os_error() == Some(LOCK_VIOLATION) => {
+        error if error.raw_os_error() == Some(ERROR_LOCK_VIOLATION.cast_signed()) => {
             Err(io::ErrorKind::ResourceBusy.into())
         }
         _ => Ok(()),
