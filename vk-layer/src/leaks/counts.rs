@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use vk_report::report::Growth;
 use vk_report::state_file::stacks::COUNT_WORDS;
 
 use crate::count::get;
@@ -48,42 +47,18 @@ impl LiveCount {
     /// this moment may be missing.
     pub(super) fn keep_peak(&self, number: u64) {
         if get(&self.peak) != number && self.peak.swap(number, Ordering::Relaxed) != number {
-            set(&self.at_peak, self.live());
-            set(&self.bytes_at_peak, self.bytes());
+            set(&self.at_peak, get(&self.live));
+            set(&self.bytes_at_peak, get(&self.bytes));
         }
     }
 
-    pub(crate) fn at_peak(&self, number: u64) -> (u64, u64) {
-        if get(&self.peak) == number {
-            (get(&self.at_peak), get(&self.bytes_at_peak))
-        } else {
-            (self.live(), self.bytes())
-        }
-    }
-
-    pub(crate) fn live(&self) -> u64 {
-        get(&self.live)
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        get(&self.bytes)
-    }
-
-    pub(crate) fn total(&self) -> u64 {
-        get(&self.total)
-    }
-
-    pub(crate) fn growth(&self) -> Growth {
-        Growth {
-            count: difference(get(&self.last), get(&self.first)),
-            bytes: difference(get(&self.last_bytes), get(&self.first_bytes)),
-            grew: get(&self.grew),
-            shrank: get(&self.shrank),
-        }
+    /// Alive, or at the peak of this number.
+    pub(super) fn is_listed(&self, number: u64) -> bool {
+        get(&self.live) != 0 || get(&self.peak) == number && get(&self.at_peak) != 0
     }
 
     pub(super) fn mark(&self, is_first: bool) {
-        let (live, bytes) = (self.live(), self.bytes());
+        let (live, bytes) = (get(&self.live), get(&self.bytes));
         if is_first {
             set(&self.first, live);
             set(&self.first_bytes, bytes);
@@ -103,49 +78,4 @@ impl LiveCount {
 
 fn set(count: &AtomicU64, value: u64) {
     count.store(value, Ordering::Relaxed);
-}
-
-fn difference(after: u64, before: u64) -> i64 {
-    after.wrapping_sub(before).cast_signed()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Growth, LiveCount};
-
-    #[test]
-    fn growth_is_counted_from_the_first_mark_to_the_last() {
-        let count = LiveCount::default();
-        count.add(100);
-        count.mark(true);
-        for _ in 0..3 {
-            count.add(10);
-            count.add(10);
-            count.mark(false);
-        }
-        count.remove(10);
-        count.mark(false);
-        count.mark(false);
-        count.add(10);
-        let growth = Growth {
-            count: 5,
-            bytes: 50,
-            grew: 3,
-            shrank: 1,
-        };
-        assert_eq!(
-            count.growth(),
-            growth,
-            "what came after the last mark is not growth yet"
-        );
-        assert_eq!((count.live(), count.bytes(), count.total()), (7, 160, 8));
-        count.mark(true);
-        let none = Growth {
-            count: 0,
-            bytes: 0,
-            grew: 0,
-            shrank: 0,
-        };
-        assert_eq!(count.growth(), none);
-    }
 }

@@ -28,7 +28,7 @@ pub(crate) enum MarkKind {
     Request,
 }
 
-pub(crate) struct Marks {
+pub(super) struct Marks {
     frame: Frame,
     kind: AtomicU8,
     frames: AtomicU64,
@@ -63,16 +63,7 @@ impl Frame {
 }
 
 impl MarkKind {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Submit => "vkQueueSubmit",
-            Self::Present => "vkQueuePresentKHR",
-            Self::Request => "request",
-        }
-    }
-
-    pub(crate) const fn warm_up(self) -> u64 {
+    pub(super) const fn warm_up(self) -> u64 {
         match self {
             Self::Submit | Self::Present => WARM_UP_FRAMES,
             Self::None | Self::Request => 0,
@@ -100,15 +91,15 @@ impl Marks {
         }
     }
 
-    pub(crate) fn kind(&self) -> MarkKind {
+    pub(super) fn kind(&self) -> MarkKind {
         MarkKind::from_number(self.kind.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         self.marks.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn frames_a_mark(&self) -> u64 {
+    pub(super) fn frames_a_mark(&self) -> u64 {
         match self.kind() {
             MarkKind::Submit | MarkKind::Present => self.frame.every,
             MarkKind::None | MarkKind::Request => 1,

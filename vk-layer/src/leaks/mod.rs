@@ -7,7 +7,7 @@
 //!       mark: a frame, or a request --------------------------->   | growth since the mark before
 //!                                                                      | the same at the peak of their bytes
 //! ```
-//! Counts and frames lie in the state file (`store`), so that they are known of a process that died.
+//! Counts and frames lie in the state file (`store`), so that they are known of a process that died. Reports read the same words.
 
 mod counts;
 mod marks;
@@ -31,20 +31,19 @@ use std::alloc::System;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use alloc_core::FromGlobalAlloc;
+use alloc_core::{FromGlobalAlloc, HostError, TryVec};
 use debug_guard::{StackDepot, StackId};
 
-pub(crate) use counts::LiveCount;
 pub(crate) use marks::{Frame, MarkKind};
 pub(crate) use memory::{TRACKED, TrackedMemory};
 pub(crate) use object_type::object_kind;
-pub(crate) use origins::{Origin, StackFrame};
-pub(crate) use store::{StackHead, StackWords};
+pub(crate) use origins::Origin;
+pub(crate) use store::StackWords;
 
 use crate::commands::{KINDS, row};
 use crate::once::OnceAcrossForks;
 use crate::per_process::PerProcess;
-use crate::record::{SYSTEM, new_static};
+use crate::record::{Own, SYSTEM, new_static};
 use crate::request::{install_handler, request_mark};
 use crate::settings::settings;
 use crate::state;
@@ -58,7 +57,7 @@ pub(crate) struct Leaks {
     depot: StackDepot<&'static FromGlobalAlloc<System>>,
     origins: OriginTable,
     pub(crate) objects: ObjectTable,
-    pub(crate) marks: Marks,
+    marks: Marks,
     store: &'static StackStore,
 }
 
@@ -212,7 +211,7 @@ impl Leaks {
 
     fn count_lost(&self, is_lost: bool) {
         if is_lost {
-            self.head().lost.fetch_add(1, Ordering::Relaxed);
+            self.store.head.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -239,16 +238,13 @@ impl Leaks {
         self.store.set_marks(&self.marks);
     }
 
-    pub(crate) fn live_origins(&self) -> impl Iterator<Item = &'static Origin> {
-        let all = self.origins.iter();
-        all.filter(|origin| origin.objects().live() != 0 || origin.blocks().live() != 0)
+    pub(crate) fn listed_origins(&self) -> impl Iterator<Item = &'static Origin> {
+        self.origins.iter().filter(|origin| origin.is_listed())
     }
 
-    pub(crate) fn origins(&self) -> impl Iterator<Item = &'static Origin> {
-        self.origins.iter()
-    }
-
-    pub(crate) const fn head(&self) -> &'static StackHead {
-        self.store.head
+    /// For `StoredStacks`.
+    pub(crate) fn stored(&self) -> Result<TryVec<u8, Own>, HostError> {
+        self.store.set_marks(&self.marks);
+        self.store.copy()
     }
 }

@@ -1,7 +1,6 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
-use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -31,8 +30,8 @@ type Shard = TryMap<Key, AliveObject, Own>;
 
 const MAX_OLDEST: usize = 4;
 
-/// The key is the origin's address; the objects are in the order of their creation.
-pub(crate) type OldestObjects = HashMap<usize, Vec<(u64, LeakObject)>>;
+/// The key is the place of the origin's record; the objects are in the order of their creation.
+pub(crate) type OldestObjects = HashMap<u64, Vec<(u64, LeakObject)>>;
 
 const SHARDS: usize = 16;
 const MAX_NAME: usize = 120;
@@ -106,8 +105,7 @@ impl ObjectTable {
                 continue;
             };
             for ((_, handle), object) in shard.iter() {
-                let origin = ptr::from_ref(object.origin).addr();
-                let of_origin = oldest.entry(origin).or_default();
+                let of_origin = oldest.entry(object.origin.place).or_default();
                 let place = of_origin.partition_point(|(number, _)| *number < object.number);
                 if place < MAX_OLDEST {
                     let name = object.name.as_ref();
@@ -141,11 +139,9 @@ mod tests {
     use super::super::origins::{Origin, OriginTable};
     use super::super::store::StackStore;
     use super::{ObjectTable, lock};
-    use crate::record::new_static;
 
     fn origins() -> OriginTable {
-        let store = StackStore::new(None).and_then(new_static);
-        OriginTable::new(store.expect("memory"))
+        OriginTable::new(StackStore::new_static(None))
     }
 
     fn origin(origins: &OriginTable, kind: &'static str) -> &'static Origin {
@@ -179,11 +175,19 @@ mod tests {
 
     #[test]
     fn ly36_two_objects_with_one_handle_are_counted_as_the_one_that_is_kept() {
-        let origins = origins();
-        let [first, second] = ["VkSampler", "VkImage"].map(|kind| origin(&origins, kind));
+        let store = StackStore::new_static(None);
+        let origins = OriginTable::new(store);
+        let kinds = ["VkSampler", "VkImage"];
+        let [first, second] = kinds.map(|kind| origin(&origins, kind));
         let table = ObjectTable::new();
-        let counted =
-            || [first, second].map(|origin| (origin.objects().live(), origin.objects().bytes()));
+        let counted = || {
+            let stored = store.stored().leaks.stacks;
+            kinds.map(|kind| {
+                let mut stacks = stored.iter().map(|stack| (&stack.kind, stack.objects));
+                let of_kind = stacks.find(|(of, _)| *of == kind);
+                of_kind.map_or((0, 0), |(_, count)| (count.live, count.bytes))
+            })
+        };
         assert!(table.insert((1, 7), first));
         table.set_size((1, 7), 64);
         assert_eq!(counted(), [(1, 64), (0, 0)]);
@@ -211,7 +215,7 @@ mod tests {
             }
             let oldest = table.oldest();
             let handles = of_kind.iter().flat_map(|origin| {
-                let listed = &oldest[&std::ptr::from_ref(*origin).addr()];
+                let listed = &oldest[&origin.place];
                 listed.iter().map(|(_, object)| object.handle.clone())
             });
             let handles: Vec<_> = handles.collect();

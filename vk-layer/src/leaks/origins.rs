@@ -15,11 +15,12 @@ use crate::record::{Own, own};
 use crate::record_list::RecordList;
 
 pub(crate) struct Origin {
-    pub(crate) command: &'static str,
-    pub(crate) kind: &'static str,
+    pub(super) kind: &'static str,
     /// The innermost comes first, without those of this layer and of the loader. Blocks that the driver allocated outside of hooked
     /// commands have none.
     pub(crate) frames: TryVec<StackFrame, Own>,
+    /// Where its record begins in the store.
+    pub(super) place: u64,
     counts: &'static OriginCounts,
     store: &'static StackStore,
     /// The addresses and the kind are the same, in files that are unloaded.
@@ -28,8 +29,8 @@ pub(crate) struct Origin {
 
 #[derive(Clone, Copy)]
 pub(crate) struct StackFrame {
-    pub(crate) address: usize,
-    pub(crate) module: Option<&'static StackModule>,
+    pub(super) address: usize,
+    pub(super) module: Option<&'static StackModule>,
 }
 
 type Key = (Option<StackId>, &'static str);
@@ -42,23 +43,17 @@ pub(super) struct OriginTable {
 }
 
 impl Origin {
-    pub(crate) const fn objects(&self) -> &LiveCount {
+    pub(super) const fn objects(&self) -> &LiveCount {
         &self.counts.objects
     }
 
-    pub(crate) const fn blocks(&self) -> &LiveCount {
+    pub(super) const fn blocks(&self) -> &LiveCount {
         &self.counts.blocks
     }
 
-    /// Objects at the peak of device memory, and blocks at theirs: the count and its bytes.
-    pub(crate) fn at_peaks(&self) -> [(u64, u64); 2] {
+    pub(crate) fn is_listed(&self) -> bool {
         let [memory, blocks] = &self.store.head.peaks;
-        let is_memory = self.kind == DEVICE_MEMORY_KIND;
-        let objects = is_memory.then(|| self.objects().at_peak(memory.number()));
-        [
-            objects.unwrap_or_default(),
-            self.blocks().at_peak(blocks.number()),
-        ]
+        self.objects().is_listed(memory.number()) || self.blocks().is_listed(blocks.number())
     }
 
     fn object_peak(&self) -> Option<&'static HighestMoment> {
@@ -153,11 +148,12 @@ impl OriginTable {
             Some(origin) => origin,
             None => {
                 by_key.try_reserve(1).ok()?;
+                let (counts, place) = self.store.add_origin((command, kind), &frames)?;
                 self.all.push(Origin {
-                    command,
                     kind,
-                    counts: self.store.add_origin((command, kind), &frames)?,
                     frames,
+                    place,
+                    counts,
                     store: self.store,
                     before: last,
                 })?

@@ -1,8 +1,9 @@
-//! The counts of all origins lie in the state file, where the process's death leaves them readable, or in memory.
-//! `vk_report::state_file::stacks` has the layout.
+//! The counts of all origins lie in the state file, where the process's death leaves them readable. What has no room there is in memory, and
+//! a report has it behind. `vk_report::state_file::stacks` has the layout, and reads both.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use alloc_core::{HostError, TryVec};
 use vk_report::state_file::stacks::{
     HEAD_WORDS, MAX_BUILD_ID, MODULE, MODULE_WORDS, PEAK_NAMES, PEAK_WORDS, STACK, STACK_WORDS,
 };
@@ -13,7 +14,8 @@ use super::modules::StackModule;
 use super::origins::StackFrame;
 use crate::count::get;
 use crate::os::coarse_nanoseconds;
-use crate::record::new_static;
+use crate::record::{Own, new_static, own};
+use crate::record_list::RecordList;
 
 pub(crate) type StackWords = [AtomicU64];
 
@@ -56,32 +58,32 @@ const _: () = assert!(size_of::<OriginCounts>() == (STACK_WORDS - 2) * 8);
 
 pub(super) struct StackStore {
     pub(super) head: &'static StackHead,
+    /// The state file's, or the head's alone.
     words: &'static StackWords,
+    more: RecordList<&'static StackWords>,
+    /// Of all records: where the next one begins.
+    end: AtomicU64,
     began: u64,
 }
 
+fn new_words(number: usize) -> Option<&'static StackWords> {
+    let mut words: TryVec<AtomicU64, Own> = TryVec::try_with_capacity_in(number, own()).ok()?;
+    for _ in 0..number {
+        words.try_push(AtomicU64::new(0)).ok()?;
+    }
+    new_static(words).map(|words| &**words)
+}
+
 impl HighestMoment {
-    pub(crate) fn number(&self) -> u64 {
+    pub(super) fn number(&self) -> u64 {
         get(&self.number)
-    }
-
-    pub(crate) fn highest(&self) -> u64 {
-        get(&self.highest)
-    }
-
-    pub(crate) fn nanoseconds(&self) -> u64 {
-        get(&self.nanoseconds)
-    }
-
-    pub(crate) fn mark(&self) -> (u64, u64) {
-        (get(&self.mark), get(&self.marks))
     }
 
     pub(super) fn add(&self, bytes: u64) -> bool {
         let live = self.live.fetch_add(bytes, Ordering::Relaxed);
         let live = live.wrapping_add(bytes);
         let is_highest =
-            live > self.highest() && self.highest.fetch_max(live, Ordering::Relaxed) < live;
+            live > get(&self.highest) && self.highest.fetch_max(live, Ordering::Relaxed) < live;
         if is_highest {
             self.number.fetch_add(1, Ordering::Relaxed);
         }
@@ -95,21 +97,39 @@ impl HighestMoment {
 
 impl StackStore {
     pub(super) fn new(words: Option<&'static StackWords>) -> Option<Self> {
-        let words = words.unwrap_or_default();
-        let head = if words.len() < HEAD_WORDS {
-            new_static(StackHead::default())?
-        } else {
-            // SAFETY: so many words, which stay; any bits are a value of each.
-            unsafe { &*words.as_ptr().cast::<StackHead>() }
-        };
+        let words = words.map_or_else(|| new_words(HEAD_WORDS), Some)?;
+        let first = words.get(..HEAD_WORDS)?;
+        // SAFETY: so many words, which stay; any bits are a value of each.
+        let head = unsafe { &*first.as_ptr().cast::<StackHead>() };
         let _ =
             head.used
                 .compare_exchange(0, HEAD_WORDS as u64, Ordering::Release, Ordering::Relaxed);
         Some(Self {
             head,
             words,
+            more: RecordList::new(),
+            end: AtomicU64::new(get(&head.used)),
             began: coarse_nanoseconds(),
         })
+    }
+
+    /// All words, for `StoredStacks`.
+    pub(super) fn copy(&self) -> Result<TryVec<u8, Own>, HostError> {
+        // From the first record in memory on, those in the file are as many as before.
+        let has_more = !self.more.is_empty();
+        let used = self.head.used.load(Ordering::Acquire);
+        let stored = usize::try_from(used).ok();
+        let stored = stored.and_then(|used| self.words.get(..used));
+        let more = self.more.iter().filter(|_| has_more);
+        let mut bytes = TryVec::new_in(own());
+        for word in stored.into_iter().chain(more.copied()).flatten() {
+            bytes.try_extend_from_slice(&get(word).to_ne_bytes())?;
+        }
+        let words = (bytes.len() / 8) as u64;
+        if let Some(first) = bytes.first_chunk_mut() {
+            *first = words.to_ne_bytes();
+        }
+        Ok(bytes)
     }
 
     pub(super) fn set_marks(&self, marks: &Marks) {
@@ -135,7 +155,7 @@ impl StackStore {
         }
     }
 
-    /// Returns the record's first word; 0 without room. One thread at a time stores.
+    /// Returns the place of the record's first word; 0 without memory. One thread at a time stores.
     pub(super) fn add_module(&self, module: &StackModule) -> u64 {
         let path = module.path().as_bytes();
         let id = module.build_id();
@@ -150,20 +170,17 @@ impl StackStore {
         }
         record.push_bytes(&padded);
         record.push_bytes(path);
-        record.end()
+        record.end().unwrap_or(0)
     }
 
-    /// The counts are in memory where there is no room in the file. `None` without memory. One thread at a time stores.
+    /// Also returns the place of the record's first word. `None` without memory. One thread at a time stores.
     pub(super) fn add_origin(
         &self,
         (command, kind): (&str, &str),
         frames: &[StackFrame],
-    ) -> Option<&'static OriginCounts> {
+    ) -> Option<(&'static OriginCounts, u64)> {
         let texts = (command.len() + kind.len()).div_ceil(8);
-        let Some(mut record) = self.record(STACK, STACK_WORDS + 2 * frames.len() + texts) else {
-            self.head.unstored.fetch_add(1, Ordering::Relaxed);
-            return new_static(OriginCounts::default());
-        };
+        let mut record = self.record(STACK, STACK_WORDS + 2 * frames.len() + texts)?;
         let lengths = [command.len(), kind.len() << 16, frames.len() << 32];
         record.push(lengths.iter().fold(0, |word, length| word | *length as u64));
         let counts = record.skip(STACK_WORDS - 2)?;
@@ -172,33 +189,36 @@ impl StackStore {
             record.push(frame.module.map_or(0, StackModule::stored_at));
         }
         record.push_bytes_of(command.bytes().chain(kind.bytes()));
-        record.end();
+        let place = record.end()?;
+        if place >= get(&self.head.used) {
+            self.head.unstored.fetch_add(1, Ordering::Relaxed);
+        }
         // SAFETY: so many words, which stay; any bits are a value of each.
-        Some(unsafe { &*counts.as_ptr().cast::<OriginCounts>() })
+        Some((unsafe { &*counts.as_ptr().cast::<OriginCounts>() }, place))
     }
 
-    fn record(&self, kind: u64, words: usize) -> Option<RecordWriter> {
-        let used = usize::try_from(get(&self.head.used)).ok()?;
-        let end = used.checked_add(words)?;
+    fn record(&self, kind: u64, words: usize) -> Option<RecordWriter<'_>> {
+        let start = usize::try_from(get(&self.end)).ok()?;
+        let stored = self.words.get(start..start.checked_add(words)?);
         let mut record = RecordWriter {
-            words: self.words.get(used..end)?,
+            words: stored.map_or_else(|| new_words(words), Some)?,
             at: 0,
-            start: used as u64,
-            head: self.head,
+            start: start as u64,
+            store: self,
         };
         record.push(kind | (words as u64) << 8);
         Some(record)
     }
 }
 
-struct RecordWriter {
+struct RecordWriter<'s> {
     words: &'static StackWords,
     at: usize,
     start: u64,
-    head: &'static StackHead,
+    store: &'s StackStore,
 }
 
-impl RecordWriter {
+impl RecordWriter<'_> {
     fn push(&mut self, value: u64) {
         if let Some(word) = self.words.get(self.at) {
             word.store(value, Ordering::Relaxed);
@@ -227,10 +247,28 @@ impl RecordWriter {
         skipped
     }
 
-    fn end(self) -> u64 {
+    fn end(self) -> Option<u64> {
+        let store = self.store;
         let end = self.start.saturating_add(self.words.len() as u64);
-        self.head.used.store(end, Ordering::Release);
-        self.start
+        if end <= store.words.len() as u64 {
+            store.head.used.store(end, Ordering::Release);
+        } else {
+            store.more.push(self.words)?;
+        }
+        store.end.store(end, Ordering::Relaxed);
+        Some(self.start)
+    }
+}
+
+#[cfg(test)]
+impl StackStore {
+    pub(super) fn new_static(words: Option<&'static StackWords>) -> &'static Self {
+        Self::new(words).and_then(new_static).expect("memory")
+    }
+
+    pub(super) fn stored(&self) -> vk_report::state_file::stacks::StoredStacks {
+        let bytes = self.copy().expect("memory");
+        vk_report::state_file::stacks::StoredStacks::parse(&bytes).expect("stacks")
     }
 }
 
@@ -239,12 +277,13 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     use debug_guard::StackDepot;
+    use vk_report::report::{Growth, LeakCount};
     use vk_report::state_file::stacks::{StoredStacks, WORDS};
 
     use super::super::origins::OriginTable;
-    use super::{HighestMoment, LiveCount, StackStore};
+    use super::StackStore;
     use crate::count::get;
-    use crate::record::{SYSTEM, new_static};
+    use crate::record::SYSTEM;
 
     fn words(number: usize) -> &'static [AtomicU64] {
         Box::leak((0..number).map(|_| AtomicU64::new(0)).collect())
@@ -259,10 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn ly44_what_is_counted_is_read_from_the_file() {
+    fn ly44_what_is_counted_is_read_from_the_file_and_so_in_a_report() {
         let words = words(WORDS);
-        let store = StackStore::new(Some(words)).and_then(new_static);
-        let origins = OriginTable::new(store.expect("memory"));
+        let store = StackStore::new_static(Some(words));
+        let origins = OriginTable::new(store);
         let depot = StackDepot::new(&SYSTEM).expect("memory");
         let stack = depot.capture("vkAllocateMemory").expect("memory");
         let frames = || depot.get(stack).expect("stored").1.frames;
@@ -279,6 +318,7 @@ mod tests {
         device.add_block(64);
         let stored = parse(words);
         assert_eq!((stored.unstored, stored.is_damaged), (0, false));
+        assert_eq!(store.stored(), stored);
         let [of_memory, of_device] = &*stored.leaks.stacks else {
             panic!("{:?}", stored.leaks);
         };
@@ -298,58 +338,118 @@ mod tests {
             cfg!(miri) || of_memory.frames.iter().any(is_known),
             "{of_memory:?}"
         );
+        // Without a file the same is in memory alone.
+        let store = StackStore::new_static(None);
+        let origins = OriginTable::new(store);
+        let of_block = origins.get_or_insert(Some(stack), frames, ("vkAllocateMemory", "VkDevice"));
+        of_block.expect("memory").add_block(64);
+        let stored = store.stored();
+        assert!(!stored.is_damaged);
+        assert_eq!(&stored.leaks.stacks[..], std::slice::from_ref(of_device));
+        assert_eq!(stored.leaks.peaks[0].stacks, blocks.stacks);
     }
 
     #[test]
     fn ly44_without_room_in_the_file_origins_count_in_memory_and_are_known_to_be_missing() {
         let words = words(60);
-        let store = StackStore::new(Some(words)).and_then(new_static);
-        let origins = OriginTable::new(store.expect("memory"));
+        let store = StackStore::new_static(Some(words));
+        let origins = OriginTable::new(store);
         let origin = |kind| {
             let origin = origins.get_or_insert(None, || &[], ("", kind));
             origin.expect("memory")
         };
-        for kind in ["VkBuffer", "VkImage", "VkFence"] {
+        let kinds = ["VkBuffer", "VkImage", "VkFence"];
+        for kind in kinds {
             origin(kind).add_block(7);
         }
         let stored = parse(words);
         assert_eq!((stored.unstored, stored.is_damaged), (2, false));
         assert_eq!(stored.leaks.stacks.len(), 1);
-        assert_eq!(origin("VkFence").blocks().live(), 1);
-        let sum: u64 = origins.iter().map(|origin| origin.blocks().bytes()).sum();
-        assert_eq!(sum, 21);
+        origin("VkFence").remove_block(7);
+        let all = store.stored();
+        assert!(!all.is_damaged);
+        let alive = all.leaks.stacks.iter();
+        let alive = alive.map(|stack| (&*stack.kind, stack.blocks.bytes));
+        assert!(alive.eq([(kinds[0], 7), (kinds[1], 7)]));
+        let at_peak = all.leaks.peaks[0].stacks.iter();
+        assert!(at_peak.map(|stack| &*stack.kind).eq(kinds));
     }
 
     #[test]
     fn ly36_at_the_peak_each_count_is_what_it_was_then() {
-        let (peak, counts) = (
-            HighestMoment::default(),
-            [LiveCount::default(), LiveCount::default()],
-        );
+        let store = StackStore::new_static(None);
+        let origins = OriginTable::new(store);
+        let kinds = ["VkBuffer", "VkImage"];
         let (mut live, mut highest, mut expected) = ([0_u64; 2], 0, [0; 2]);
         let mut seed = 7_u64;
-        for _ in 0..5000 {
+        for _ in 0..if cfg!(miri) { 50 } else { 5000 } {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let (place, bytes) = ((seed >> 40) as usize % 2, 1 + (seed >> 50));
-            let count = &counts[place];
-            count.keep_peak(peak.number());
+            let origin = origins.get_or_insert(None, || &[], ("", kinds[place]));
+            let origin = origin.expect("memory");
             if (seed >> 33).is_multiple_of(3) && live[place] >= bytes {
                 live[place] -= bytes;
-                count.remove(bytes);
-                peak.subtract(bytes);
+                origin.remove_block(bytes);
             } else if (seed >> 33) % 5 < 3 || live[place] < bytes {
                 live[place] += bytes;
-                count.add(bytes);
-                peak.add(bytes);
+                origin.add_block(bytes);
             }
             let sum: u64 = live.iter().sum();
             if sum > highest {
                 (highest, expected) = (sum, live);
             }
-            assert_eq!(peak.highest(), highest);
-            let held = [0, 1].map(|place: usize| counts[place].at_peak(peak.number()).1);
+            let stored = store.stored().leaks;
+            let Some(peak) = stored.peaks.first() else {
+                assert_eq!(highest, 0);
+                continue;
+            };
+            assert_eq!(peak.bytes, highest);
+            let held = kinds.map(|kind| {
+                let mut stacks = peak.stacks.iter();
+                stacks
+                    .find(|stack| stack.kind == kind)
+                    .map_or(0, |stack| stack.bytes)
+            });
             assert_eq!(held, expected);
         }
         assert!(live.iter().sum::<u64>() < highest);
+    }
+
+    #[test]
+    fn growth_is_counted_from_the_first_mark_to_the_last() {
+        let store = StackStore::new_static(None);
+        let origins = OriginTable::new(store);
+        let origin = origins.get_or_insert(None, || &[], ("", "VkBuffer"));
+        let origin = origin.expect("memory");
+        let count = || store.stored().leaks.stacks[0].blocks;
+        origin.add_block(100);
+        origin.blocks().mark(true);
+        for _ in 0..3 {
+            origin.add_block(10);
+            origin.add_block(10);
+            origin.blocks().mark(false);
+        }
+        origin.remove_block(10);
+        origin.blocks().mark(false);
+        origin.blocks().mark(false);
+        origin.add_block(10);
+        let expected = LeakCount {
+            live: 7,
+            bytes: 160,
+            total: 8,
+            growth: Growth {
+                count: 5,
+                bytes: 50,
+                grew: 3,
+                shrank: 1,
+            },
+        };
+        assert_eq!(
+            count(),
+            expected,
+            "what came after the last mark is not growth yet"
+        );
+        origin.blocks().mark(true);
+        assert_eq!(count().growth, Growth::default());
     }
 }

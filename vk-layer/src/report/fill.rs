@@ -1,16 +1,14 @@
 #![forbid(unsafe_code)]
 
-use std::ptr;
 use std::sync::atomic::Ordering;
 
 use alloc_core::{HostError, TryString, TryVec};
 use vk_report::report::{
-    CheckLimits, DeviceAccounts, DriverMemory, InstanceAccounts, KindAccounts, LeakCount,
-    LeakFrame, LeakPeak, LeakStack, Leaks, LiveAndPeak, PeakStack, ProgramAccounts, Report, Source,
-    Unjudged, VulkanMemory,
+    CheckLimits, DeviceAccounts, DriverMemory, InstanceAccounts, KindAccounts, LiveAndPeak,
+    ProgramAccounts, Report, Source, Unjudged, VulkanMemory,
 };
 use vk_report::state_file::EscapedName;
-use vk_report::state_file::stacks::{MARKS, PEAK_NAMES};
+use vk_report::state_file::stacks::StoredStacks;
 
 use super::process::arguments;
 use super::rows::{Findings, kind_row, memory_row, memory_rows};
@@ -24,7 +22,7 @@ use crate::device_memory::MEMORY_STATES;
 use crate::growth;
 use crate::guarding;
 use crate::hooks::{passed_kinds, unknown_names};
-use crate::leaks::{self, LiveCount, StackFrame};
+use crate::leaks;
 use crate::os::{MAX_PATH, command_line, executable};
 use crate::record::{Own, own};
 use crate::settings::settings;
@@ -32,6 +30,9 @@ use crate::timeline::{self, Fullest};
 
 const PARTS_LEFT_OUT: &str =
     "parts are left out (phases, devices or objects) that a thread had when the process ended it";
+
+const STACKS_DAMAGED: &str =
+    "the rest of the call stacks cannot be read: something else has written into the state file";
 
 pub(super) fn report(commands: u64) -> Result<Report, HostError> {
     reserve()?;
@@ -78,6 +79,8 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         drivers: Vec::new(),
     };
     let (guard, fail) = guarding::results();
+    let stacks = stacks()?;
+    let is_damaged = stacks.as_ref().is_some_and(|stacks| stacks.is_damaged);
     let mut report = Report {
         unjudged: findings.as_ref().and_then(|of| Unjudged::live(of.lost)),
         findings: findings.map_or_else(Vec::new, |findings| findings.rows),
@@ -86,11 +89,14 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         guard,
         fail,
         callback_coverage: coverage::measured(),
-        leaks: alive(),
+        leaks: stacks.map(|stacks| stacks.leaks),
         ..Report::of_program(source, program, memory, phases)
     };
     if LEFT_OUT.load(Ordering::Relaxed) {
         report.limits.push(PARTS_LEFT_OUT.to_owned());
+    }
+    if is_damaged {
+        report.limits.push(STACKS_DAMAGED.to_owned());
     }
     Ok(report)
 }
@@ -102,15 +108,11 @@ fn reserve() -> Result<(), HostError> {
     const KIND: usize = 4 << 10;
     const STACK: usize = 1 << 10;
     const FRAME: usize = 1 << 10;
+    const LISTS: usize = 2;
     let kinds = all_accounts().flat_map(Accounts::known_kinds).count();
     let frames = leaks::leaks().map_or(0, |leaks| {
-        let alive = leaks.live_origins();
-        let at_peaks = leaks.origins().flat_map(|origin| {
-            let shares = origin.at_peaks().into_iter();
-            shares.filter(|(live, _)| *live != 0).map(move |_| origin)
-        });
-        let listed = alive.chain(at_peaks);
-        let of_origins = listed.map(|origin| STACK + origin.frames.len() * FRAME);
+        let of_origin = |origin: &leaks::Origin| LISTS * (STACK + origin.frames.len() * FRAME);
+        let of_origins = leaks.listed_origins().map(of_origin);
         of_origins.fold(0, usize::saturating_add)
     });
     let bytes = BASE.saturating_add(kinds * KIND).saturating_add(frames);
@@ -182,89 +184,15 @@ fn memory_of(device: &Accounts) -> VulkanMemory {
     }
 }
 
-fn alive() -> Option<Leaks> {
-    let leaks = leaks::leaks()?;
+fn stacks() -> Result<Option<StoredStacks>, HostError> {
+    let Some(leaks) = leaks::leaks() else {
+        return Ok(None);
+    };
+    let words = leaks.stored()?;
     let mut oldest = leaks.objects.oldest();
-    let stack = |origin: &'static leaks::Origin| {
-        let of_origin = oldest.remove(&ptr::from_ref(origin).addr());
-        LeakStack {
-            command: origin.command.to_owned(),
-            kind: origin.kind.to_owned(),
-            objects: count(origin.objects()),
-            blocks: count(origin.blocks()),
-            rules: Vec::new(),
-            oldest: of_origin
-                .into_iter()
-                .flatten()
-                .map(|(_, object)| object)
-                .collect(),
-            frames: frames(&origin.frames),
-        }
+    let mut oldest_of = |place| {
+        let objects = oldest.remove(&place).into_iter().flatten();
+        objects.map(|(_, object)| object).collect()
     };
-    let marks = &leaks.marks;
-    let kind = marks.kind();
-    Some(Leaks {
-        mark: kind.name().to_owned(),
-        frames_a_mark: marks.frames_a_mark(),
-        intervals: marks
-            .count()
-            .saturating_sub(kind.warm_up().saturating_add(1)),
-        warm_up: kind.warm_up(),
-        lost: get(&leaks.head().lost),
-        stacks: leaks.live_origins().map(stack).collect(),
-        peaks: peaks(leaks),
-    })
-}
-
-fn peaks(leaks: &leaks::Leaks) -> Vec<LeakPeak> {
-    let all = PEAK_NAMES.iter().zip(&leaks.head().peaks).enumerate();
-    let reached = all.filter(|(_, (_, peak))| peak.highest() != 0);
-    let peak = reached.map(|(place, (name, peak))| {
-        let (mark, marks) = peak.mark();
-        let mark = usize::try_from(mark).ok().and_then(|mark| MARKS.get(mark));
-        let held = leaks.origins().filter_map(|origin| {
-            let (live, bytes) = *origin.at_peaks().get(place)?;
-            (live != 0).then(|| PeakStack {
-                command: origin.command.to_owned(),
-                kind: origin.kind.to_owned(),
-                live,
-                bytes,
-                frames: frames(&origin.frames),
-            })
-        });
-        LeakPeak {
-            of: (*name).to_owned(),
-            bytes: peak.highest(),
-            nanoseconds: peak.nanoseconds(),
-            mark: (*mark.unwrap_or(&"none")).to_owned(),
-            frame: marks.saturating_mul(leaks.marks.frames_a_mark()),
-            stacks: held.collect(),
-        }
-    });
-    peak.collect()
-}
-
-fn count(count: &LiveCount) -> LeakCount {
-    LeakCount {
-        live: count.live(),
-        bytes: count.bytes(),
-        total: count.total(),
-        growth: count.growth(),
-    }
-}
-
-fn frames(frames: &[StackFrame]) -> Vec<LeakFrame> {
-    let frame = |frame: &StackFrame| {
-        let (address, module) = (frame.address, frame.module);
-        let offset = module.map_or(0, |module| address.wrapping_sub(module.bias()));
-        let id = module.map_or(&[][..], |module| module.build_id());
-        LeakFrame {
-            address: format!("{address:#x}"),
-            module: module.map_or("", |module| module.path()).to_owned(),
-            offset: format!("{offset:#x}"),
-            build_id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
-            ..LeakFrame::default()
-        }
-    };
-    frames.iter().map(frame).collect()
+    Ok(StoredStacks::parse_with(&words, &mut oldest_of))
 }

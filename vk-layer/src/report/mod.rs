@@ -3,7 +3,6 @@
     expect(
         clippy::disallowed_types,
         clippy::disallowed_methods,
-        clippy::disallowed_macros,
         reason = "a report is made of std's collections, once there is memory for them"
     )
 )]

@@ -38,6 +38,36 @@ fn word(file: &Path, index: usize) -> u64 {
     u64::from_ne_bytes(*word)
 }
 
+/// What can be read of it is listed.
+#[test]
+fn ly44_a_report_says_that_another_has_written_into_the_stacks_of_the_state_file() {
+    let test = "ly44_a_report_says_that_another_has_written_into_the_stacks_of_the_state_file";
+    if !Child::is_child(test) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let child = Child::this_test(test).env(STATE, folder.path().join("state"));
+        let child = child.env("VK_STEWARD_MEMORY_STACKS", "true");
+        let done = child.env("VK_STEWARD_MEMORY_TEXT", "-").run();
+        done.assert_code(0);
+        let lines = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            lines.contains("the rest of the call stacks cannot be read"),
+            "{done}"
+        );
+        return;
+    }
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    layer.create_device(instance, NONE).expect("a device");
+    let file = env::var_os(STATE).expect("a file");
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .open(file)
+        .expect("a file");
+    let first = state_file::LENGTH + 8 * state_file::stacks::HEAD_WORDS;
+    file.seek(SeekFrom::Start(first as u64)).expect("a record");
+    file.write_all(&[0xff; 8]).expect("room");
+}
+
 #[test]
 fn ly35_a_submit_updates_the_kinds_that_commands_came_about_and_writes_nothing_else() {
     type Submit = unsafe extern "system" fn(*mut c_void, u32, *const c_void, u64) -> i32;

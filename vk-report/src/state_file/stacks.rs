@@ -23,7 +23,9 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use super::{LENGTH as STATE_LENGTH, ReadStateError, check_length, word};
-use crate::report::{Growth, LeakCount, LeakFrame, LeakPeak, LeakStack, Leaks, PeakStack};
+use crate::report::{
+    Growth, LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, PeakStack,
+};
 
 /// The length in bytes: room for some 18 000 stacks.
 pub const LENGTH: usize = 8 << 20;
@@ -58,7 +60,7 @@ const MAX_TEXT: u64 = 1 << 16;
 /// The stacks in a state file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredStacks {
-    /// What is alive, and was at the peaks. Handles and debug names of objects are not stored.
+    /// What is alive, and was at the peaks. The oldest objects are not stored.
     pub leaks: Leaks,
     /// Stacks that are not among them, since there was no room.
     pub unstored: u64,
@@ -94,6 +96,15 @@ impl StoredStacks {
     /// Reads the bytes behind the numbers of a state file. Any bytes may be passed. `None` where nothing was stored yet.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
+        Self::parse_with(bytes, &mut |_| Vec::new())
+    }
+
+    /// As [`parse`](Self::parse). `oldest` are the oldest objects of the stack whose record begins at this word.
+    #[must_use]
+    pub fn parse_with(
+        bytes: &[u8],
+        oldest: &mut dyn FnMut(u64) -> Vec<LeakObject>,
+    ) -> Option<Self> {
         let used = usize::try_from(word(bytes, 0)).ok()?;
         let bytes = bytes.get(..used.checked_mul(8)?.min(bytes.len()))?;
         if bytes.len() < HEAD_WORDS * 8 {
@@ -126,7 +137,9 @@ impl StoredStacks {
                 .filter(|record| !record.is_empty());
             let is_read = match (record, first & 0xff) {
                 (Some(record), MODULE) => module(record).is_some(),
-                (Some(record), STACK) => stored.add_stack(bytes, record).is_some(),
+                (Some(record), STACK) => stored
+                    .add_stack(bytes, record, || oldest(at as u64))
+                    .is_some(),
                 _ => false,
             };
             if !is_read {
@@ -142,7 +155,12 @@ impl StoredStacks {
         Some(stored)
     }
 
-    fn add_stack(&mut self, bytes: &[u8], record: &[u8]) -> Option<()> {
+    fn add_stack(
+        &mut self,
+        bytes: &[u8],
+        record: &[u8],
+        oldest: impl FnOnce() -> Vec<LeakObject>,
+    ) -> Option<()> {
         let lengths = word(record, 1);
         let (command, kind) = (lengths & 0xffff, lengths >> 16 & 0xffff);
         let count = usize::try_from(lengths >> 32).ok()?;
@@ -181,7 +199,8 @@ impl StoredStacks {
             }
         }
         if stack.objects.live > 0 || stack.blocks.live > 0 {
-            self.leaks.stacks.push(stack);
+            let oldest = oldest();
+            self.leaks.stacks.push(LeakStack { oldest, ..stack });
         }
         Some(())
     }
