@@ -29,10 +29,10 @@ fn i35_i36_everybody_is_asked_then_compared_in_order() {
 #[test]
 fn i16_i36_refinements_that_disagree_about_a_link_make_no_group() {
     let log = RefCell::default();
-    let mut all = cards(2, &log);
-    all[0].link = Some(LinkClass::PeerLink);
+    let mut all = cards(3, &log);
+    all[2].link = Some(LinkClass::PeerLink);
     let refused = group(&all).expect_err("one link, two names");
-    assert_eq!(refused.error, GroupError::Asymmetric { from: 0, to: 1 });
+    assert_eq!(refused.error, GroupError::Asymmetric { from: 0, to: 2 });
     assert!(all.iter().all(|card| card.seat.membership().is_none()));
 }
 
