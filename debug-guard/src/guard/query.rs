@@ -140,8 +140,8 @@ impl GuardState {
         self.verify(DetectedAt::Check)
     }
 
-    pub(super) fn verify(&self, moment: DetectedAt) -> usize {
-        let doing = Operation::of_check(self, moment);
+    pub(super) fn verify(&self, detected_at: DetectedAt) -> usize {
+        let doing = Operation::of_check(self, detected_at);
         let mut found: usize = 0;
         let mut tell = |findings: &mut dyn Iterator<Item = GuardFinding>| {
             report_each(&doing, &mut findings.inspect(|_| found += 1));

@@ -16,35 +16,35 @@ use crate::report_kind::ReportKind;
 
 pub(super) struct Operation<'a> {
     core: &'a GuardState,
-    moment: DetectedAt,
+    detected_at: DetectedAt,
     /// `None` if the finding is not about a block that is being freed.
     by: Option<(&'a RequesterInfo<'a>, BlockMark)>,
-    came_back: Option<FreeArgs>,
+    free_args: Option<FreeArgs>,
     as_called: bool,
 }
 
 impl<'a> Operation<'a> {
     pub(super) fn of_free(
         core: &'a GuardState,
-        moment: DetectedAt,
+        detected_at: DetectedAt,
         requester: &'a RequesterInfo<'a>,
         mark: BlockMark,
         layout: Layout,
     ) -> Self {
         Self {
-            came_back: Some(FreeArgs {
+            free_args: Some(FreeArgs {
                 size: layout.size(),
                 align: layout.align(),
                 scope: Some(requester.scope),
             }),
-            ..Self::of_query(core, moment, requester, mark, false)
+            ..Self::of_query(core, detected_at, requester, mark, false)
         }
     }
 
     /// `as_called`: by the pointer that a C caller has.
     pub(super) fn of_query(
         core: &'a GuardState,
-        moment: DetectedAt,
+        detected_at: DetectedAt,
         requester: &'a RequesterInfo<'a>,
         mark: BlockMark,
         as_called: bool,
@@ -52,16 +52,16 @@ impl<'a> Operation<'a> {
         Self {
             by: Some((requester, mark)),
             as_called,
-            ..Self::of_check(core, moment)
+            ..Self::of_check(core, detected_at)
         }
     }
 
-    pub(super) fn of_check(core: &'a GuardState, moment: DetectedAt) -> Self {
+    pub(super) fn of_check(core: &'a GuardState, detected_at: DetectedAt) -> Self {
         Self {
             core,
-            moment,
+            detected_at,
             by: None,
-            came_back: None,
+            free_args: None,
             as_called: false,
         }
     }
@@ -71,19 +71,19 @@ impl<'a> Operation<'a> {
     pub(super) fn report(&self, mut finding: GuardFinding) {
         self.core.find_owner(&mut finding);
         // A late write that a free turned up is not the freeing caller's.
-        let late = finding.kind == ReportKind::UseAfterFree && self.came_back.is_some();
-        let moment = if late {
+        let late = finding.kind == ReportKind::UseAfterFree && self.free_args.is_some();
+        let detected_at = if late {
             DetectedAt::Eviction
         } else {
-            self.moment
+            self.detected_at
         };
         let mut case = ReportContext {
             as_called: self.as_called,
-            ..ReportContext::new(finding, moment)
+            ..ReportContext::new(finding, detected_at)
         };
         if let Some((requester, mark)) = self.by.filter(|_| !late) {
             case.requester = Some(*requester);
-            case.came_back = self.came_back;
+            case.free_args = self.free_args;
             if let Some(site) = self.core.site(mark.site) {
                 case.stack = Stack::of(site);
             }

@@ -40,7 +40,7 @@ pub(crate) fn deliver(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
     write(guard, case);
     match guard.on_report() {
         OnReport::Abort => os::abort(),
-        OnReport::Panic if case.moment == DetectedAt::Instruction => {
+        OnReport::Panic if case.detected_at == DetectedAt::Instruction => {
             os::write(
                 guard.report_to(),
                 b"debug-guard: aborts, since nothing can unwind out of a signal handler\n",

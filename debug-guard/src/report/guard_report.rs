@@ -24,7 +24,7 @@ pub struct Report<'a> {
     /// The mistake.
     pub kind: ReportKind,
     /// When a finding was made.
-    pub moment: DetectedAt,
+    pub detected_at: DetectedAt,
     /// What the stopped instruction did; `None` for other findings, and if the processor does not say.
     pub access: Option<Access>,
     /// The address that was accessed, found changed, or freed. Behind a C bridge: as the C caller knows it.
@@ -40,7 +40,7 @@ pub struct Report<'a> {
     /// The call that accessed, freed or queried the block; for a late finding, the call that found it. Its serial is 0.
     pub by: Actor<'a>,
     /// How the block was freed, if this free is reported.
-    pub came_back: Option<FreeArgs>,
+    pub free_args: Option<FreeArgs>,
     /// Bytes that are not as the guard wrote them.
     pub changed: Option<Changed>,
     /// The guard that owns the block, if another one was to free it.
@@ -106,7 +106,7 @@ impl<'a> Report<'a> {
             .filter(|other| may_be_meant(distance(other, finding.address), case));
         Self {
             kind,
-            moment: case.moment,
+            detected_at: case.detected_at,
             access: case.access,
             address,
             place: block.map(|block| block.place_of(address)),
@@ -114,7 +114,7 @@ impl<'a> Report<'a> {
             neighbour,
             neighbour_distance: neighbour.map(|block| distance(&block, address)),
             by,
-            came_back: case.came_back.map(|back| FreeArgs {
+            free_args: case.free_args.map(|back| FreeArgs {
                 size: back
                     .size
                     .saturating_sub(block.map_or(0, |block| block.front)),
@@ -141,7 +141,7 @@ impl<'a> Report<'a> {
 
     pub(super) fn stacks(&self) -> impl Iterator<Item = (&'static str, Stack<'a>)> + use<'a> {
         let is_pointer = self.kind.is_about_a_pointer();
-        let here = match self.moment {
+        let here = match self.detected_at {
             DetectedAt::Instruction => "the access",
             DetectedAt::Free if is_pointer => "this free",
             DetectedAt::Reallocation if is_pointer => "this realloc",
@@ -184,7 +184,10 @@ fn distance(block: &BlockInfo<'_>, address: usize) -> usize {
 
 /// A block that is being freed is reported as live, however far its free is.
 fn as_it_came(known: Known, case: &ReportContext<'_>) -> Known {
-    let comes = matches!(case.moment, DetectedAt::Free | DetectedAt::Reallocation);
+    let comes = matches!(
+        case.detected_at,
+        DetectedAt::Free | DetectedAt::Reallocation
+    );
     let was_gone = matches!(
         case.finding.kind,
         ReportKind::UseAfterFree | ReportKind::DoubleFree
@@ -203,7 +206,7 @@ impl fmt::Debug for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Report")
             .field("kind", &self.kind)
-            .field("moment", &self.moment)
+            .field("detected_at", &self.detected_at)
             .field("access", &self.access)
             .field("address", &format_args!("{:#x}", self.address))
             .field("block", &self.block)
@@ -216,10 +219,10 @@ impl fmt::Debug for Report<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct ReportContext<'a> {
     pub(crate) finding: GuardFinding,
-    pub(crate) moment: DetectedAt,
+    pub(crate) detected_at: DetectedAt,
     pub(crate) access: Option<Access>,
     pub(crate) other: Option<Known>,
-    pub(crate) came_back: Option<FreeArgs>,
+    pub(crate) free_args: Option<FreeArgs>,
     pub(crate) requester: Option<RequesterInfo<'a>>,
     pub(crate) stack: Stack<'a>,
     /// False if the bridge has subtracted its header.
@@ -239,13 +242,13 @@ pub struct FreeArgs {
 }
 
 impl ReportContext<'_> {
-    pub(crate) const fn new(finding: GuardFinding, moment: DetectedAt) -> Self {
+    pub(crate) const fn new(finding: GuardFinding, detected_at: DetectedAt) -> Self {
         Self {
             finding,
-            moment,
+            detected_at,
             access: None,
             other: None,
-            came_back: None,
+            free_args: None,
             requester: None,
             stack: Stack {
                 frames: &[],

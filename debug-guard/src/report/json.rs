@@ -27,7 +27,7 @@ impl Report<'_> {
     fn members(&self, json: &mut Json<'_>) -> Result {
         json.plain("debug_guard", VERSION)?;
         json.string("kind", self.kind.name())?;
-        json.string("moment", self.moment.name())?;
+        json.string("detected_at", self.detected_at.name())?;
         json.string_or_null("access", self.access.map(Access::name))?;
         address(json, "address", self.address)?;
         place(json, self.place)?;
@@ -41,7 +41,7 @@ impl Report<'_> {
         let now = Some(self);
         block(json, "block", self.block.as_ref(), now)?;
         actor(json, "by", Some(&self.by), None)?;
-        object_or_null(json, "came_back", self.came_back, |json, back| {
+        object_or_null(json, "free_args", self.free_args, |json, back| {
             json.plain("size", back.size)?;
             json.plain("align", back.align)?;
             json.string_or_null("scope", back.scope.map(Scope::name))

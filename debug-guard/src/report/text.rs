@@ -13,8 +13,8 @@ impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "debug-guard: {}: ", self.kind.name())?;
         self.headline(f)?;
-        writeln!(f, ", {}", self.moment.phrase())?;
-        let found = self.moment != DetectedAt::Instruction && !self.kind.is_about_a_pointer();
+        writeln!(f, ", {}", self.detected_at.phrase())?;
+        let found = self.detected_at != DetectedAt::Instruction && !self.kind.is_about_a_pointer();
         write!(
             f,
             "  {}: {}, process {}",
@@ -92,7 +92,7 @@ impl Report<'_> {
     }
 
     fn headline(&self, f: &mut Formatter<'_>) -> Result {
-        let (verb, second) = match self.moment {
+        let (verb, second) = match self.detected_at {
             DetectedAt::Reallocation => ("realloc", "realloc, after its free,"),
             DetectedAt::Query => ("query", "query, after its free,"),
             _ => ("free", "second free"),
@@ -144,7 +144,7 @@ impl Report<'_> {
             ) => {
                 self.block_line(f)?;
                 f.write_str(" came back ")?;
-                let Some(back) = self.came_back else {
+                let Some(back) = self.free_args else {
                     return f.write_str("as something else");
                 };
                 match (self.kind, back.scope) {
@@ -173,7 +173,7 @@ impl Report<'_> {
     }
 
     fn touch(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(match self.moment {
+        f.write_str(match self.detected_at {
             DetectedAt::Instruction => self.access.map_or("access", Access::name),
             _ => "bytes changed",
         })?;
@@ -289,6 +289,7 @@ impl Display for Hex<'_> {
 
 /// Blocks that were not freed, of one call site, owner and command.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Leak<'a> {
     /// One of the blocks.
     pub block: BlockInfo<'a>,

@@ -77,7 +77,7 @@ fn all_that_a_free_finds_of_its_own_block_is_the_frees() {
     fn told_when(report: &Report<'_>) {
         TOLD.lock()
             .expect("not poisoned")
-            .push((report.kind, report.moment.name().to_string()));
+            .push((report.kind, report.detected_at.name().to_string()));
     }
     for mode in MODES {
         let told = reports(

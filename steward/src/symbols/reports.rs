@@ -107,7 +107,7 @@ impl Symbols {
     }
 
     fn json(&mut self, line: &str, told: &mut String) {
-        let stopped = line.contains("\"moment\":\"instruction\"");
+        let stopped = line.contains("\"detected_at\":\"instruction\"");
         let by = line.find("\"by\":{").filter(|_| stopped);
         let exact = by.and_then(|by| line[by..].find(FRAMES).map(|frames| by + frames));
         let mut from = 0;

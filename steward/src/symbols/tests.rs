@@ -67,9 +67,9 @@ fn frames_of_json_get_names_and_stay_json() {
     let (program, offset) = place(found_by_its_name);
     let module = serde_json::to_string(&program).expect("a string");
     let frame = format!(r#"{{"address":"0x1","module":{module},"offset":"{offset:#x}"}}"#);
-    let line = |moment: &str| {
+    let line = |detected_at: &str| {
         format!(
-            r#"{{"debug_guard":1,"kind":"overflow","moment":"{moment}","label":"\",\"module\":\"x\"","block":{{"frames":[{frame}]}},"by":{{"frames":[{frame},{frame}]}},"end":0}}"#
+            r#"{{"debug_guard":1,"kind":"overflow","detected_at":"{detected_at}","label":"\",\"module\":\"x\"","block":{{"frames":[{frame}]}},"by":{{"frames":[{frame},{frame}]}},"end":0}}"#
         )
     };
     let mut symbols = Symbols::default();

@@ -46,8 +46,9 @@ fn the_first_line_says_all_that_matters() {
     );
 
     let dead = block(1, BlockState::Freed);
-    let late =
-        |kind, address, moment| ReportContext::new(finding(kind, Some(dead), address), moment);
+    let late = |kind, address, detected_at| {
+        ReportContext::new(finding(kind, Some(dead), address), detected_at)
+    };
     said(
         &late(
             ReportKind::UseAfterFree,
@@ -84,20 +85,20 @@ fn the_first_line_says_all_that_matters() {
         align: 32,
         scope: Some(Scope::Device),
     };
-    let came_back = |kind| ReportContext {
-        came_back: Some(back),
+    let free_args = |kind| ReportContext {
+        free_args: Some(back),
         ..ReportContext::new(finding(kind, Some(live), live.start), DetectedAt::Free)
     };
     said(
-        &came_back(ReportKind::SizeMismatch),
+        &free_args(ReportKind::SizeMismatch),
         &std::format!("size-mismatch: {BLOCK} came back as 72 bytes, at free"),
     );
     said(
-        &came_back(ReportKind::AlignmentMismatch),
+        &free_args(ReportKind::AlignmentMismatch),
         &std::format!("alignment-mismatch: {BLOCK} came back with alignment 32, at free"),
     );
     said(
-        &came_back(ReportKind::ScopeMismatch),
+        &free_args(ReportKind::ScopeMismatch),
         &std::format!("scope-mismatch: {BLOCK} came back with scope device, at free"),
     );
     let freer = RequesterInfo {
@@ -230,11 +231,11 @@ fn behind_a_bridge_all_is_told_as_its_caller_knows_it() {
         scope: None,
     };
     let mismatch = json(&ReportContext {
-        came_back: Some(back),
+        free_args: Some(back),
         ..ReportContext::new(
             finding(ReportKind::SizeMismatch, Some(known), known.start),
             DetectedAt::Free,
         )
     });
-    assert_eq!(mismatch["came_back"]["size"], 56);
+    assert_eq!(mismatch["free_args"]["size"], 56);
 }

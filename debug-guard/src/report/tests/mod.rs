@@ -227,7 +227,7 @@ fn the_line_of_json_holds_the_same() {
     };
     let case = ReportContext {
         access: Some(Access::Write),
-        came_back: Some(FreeArgs {
+        free_args: Some(FreeArgs {
             size: 72,
             align: 16,
             scope: None,
@@ -247,7 +247,7 @@ fn the_line_of_json_holds_the_same() {
         &[
             ("/debug_guard", "1"),
             ("/kind", r#""underflow""#),
-            ("/moment", r#""check""#),
+            ("/detected_at", r#""check""#),
             ("/access", r#""write""#),
             ("/address", r#""0x7f0000000fbe""#),
             ("/place", r#""before""#),
@@ -276,8 +276,8 @@ fn the_line_of_json_holds_the_same() {
             ("/block/given/label", "null"),
             ("/by/command", r#""vkQueueSubmit""#),
             ("/by/command_serial", "43"),
-            ("/came_back/size", "72"),
-            ("/came_back/scope", "null"),
+            ("/free_args/size", "72"),
+            ("/free_args/scope", "null"),
             ("/changed/place", r#""before""#),
             ("/changed/bytes", "2"),
             ("/changed/span", "40"),
@@ -391,7 +391,7 @@ fn every_kind_at_every_moment_can_be_told() {
         HeaderDamaged,
         HeaderMoved,
     ];
-    let moments = [
+    let times = [
         DetectedAt::Instruction,
         DetectedAt::Free,
         DetectedAt::Reallocation,
@@ -401,13 +401,13 @@ fn every_kind_at_every_moment_can_be_told() {
         DetectedAt::Exit,
     ];
     for kind in kinds {
-        for moment in moments {
+        for detected_at in times {
             for known in [
                 None,
                 Some(block(1, BlockState::Live)),
                 Some(block(0, BlockState::Freed)),
             ] {
-                let case = ReportContext::new(finding(kind, known, 0x7f00_0000_0fd0), moment);
+                let case = ReportContext::new(finding(kind, known, 0x7f00_0000_0fd0), detected_at);
                 let said = headline(&case);
                 assert!(
                     said.starts_with(&std::format!("debug-guard: {}: ", kind.name())),
@@ -415,8 +415,8 @@ fn every_kind_at_every_moment_can_be_told() {
                 );
                 let line = json(&case);
                 assert_eq!(
-                    (&line["kind"], &line["moment"]),
-                    (&kind.name().into(), &moment.name().into())
+                    (&line["kind"], &line["detected_at"]),
+                    (&kind.name().into(), &detected_at.name().into())
                 );
                 assert_eq!(line["block"].is_null(), known.is_none());
             }

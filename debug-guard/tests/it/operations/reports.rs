@@ -34,7 +34,7 @@ pub(super) fn look(report: &Report<'_>) {
     );
     let names = (
         report.kind.name(),
-        report.moment.name(),
+        report.detected_at.name(),
         report.access.map(|access| access.name()),
         report.mapping,
     );
@@ -46,7 +46,7 @@ pub(super) fn look(report: &Report<'_>) {
     );
     let blocks = [&report.block, &report.neighbour].map(|block| block.as_ref().map(look_at_block));
     let by = look_at_deed(report.by);
-    let text = Sink::debug((numbers, names, guards, blocks, by, report.came_back));
+    let text = Sink::debug((numbers, names, guards, blocks, by, report.free_args));
     assert!(text > 100 && sink.bytes > 100);
     LOOKED.fetch_add(1, SeqCst);
 }

@@ -108,7 +108,7 @@ impl Told {
     }
 
     pub(crate) fn stopped_there(&self) -> bool {
-        self.text("/moment") == "instruction"
+        self.text("/detected_at") == "instruction"
     }
 
     pub(crate) fn at_once(&self) -> bool {
@@ -268,7 +268,7 @@ impl Told {
     #[track_caller]
     pub(crate) fn stopped(&self, access: &str, address: usize) -> &Self {
         assert_eq!(
-            (self.text("/moment"), self.text("/access")),
+            (self.text("/detected_at"), self.text("/access")),
             ("instruction", access),
             "{self:?}"
         );
@@ -304,15 +304,15 @@ impl Told {
     }
 
     #[track_caller]
-    pub(crate) fn found(&self, moment: &str) -> &Self {
-        assert_eq!(self.text("/moment"), moment, "{self:?}");
+    pub(crate) fn found(&self, detected_at: &str) -> &Self {
+        assert_eq!(self.text("/detected_at"), detected_at, "{self:?}");
         self
     }
 
     /// No instruction was stopped: it was found in a call of this function's.
     #[track_caller]
     pub(crate) fn found_in(&self, function: &str) -> &Self {
-        assert_ne!(self.text("/moment"), "instruction", "{self:?}");
+        assert_ne!(self.text("/detected_at"), "instruction", "{self:?}");
         self.names("/by", function)
     }
 
@@ -400,8 +400,8 @@ impl Told {
     pub(crate) fn came_back_with(&self, size: usize, align: usize) -> &Self {
         assert_eq!(
             (
-                self.number("/came_back/size"),
-                self.number("/came_back/align")
+                self.number("/free_args/size"),
+                self.number("/free_args/align")
             ),
             (size, align),
             "{self:?}"
