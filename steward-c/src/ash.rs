@@ -20,7 +20,7 @@ pub type StewardGetInstanceProcAddrFn =
     unsafe extern "system" fn(instance: *mut c_void, name: *const c_char) -> Option<StewardVoidFn>;
 
 /// `VK_ERROR_INITIALIZATION_FAILED`: a command of Vulkan 1.0 is missing.
-pub const INITIALIZATION_FAILED: i32 = -3;
+pub(crate) const INITIALIZATION_FAILED: i32 = -3;
 
 /// Allocates nothing.
 ///

@@ -16,7 +16,7 @@ use std::ptr::{NonNull, null};
 use alloc_core::{HostAllocator, HostError, Misuse};
 
 use crate::context::layout_of;
-use crate::edge::{StewardContext, call_nobody, context, enter, enter_counting};
+use crate::edge::{StewardContext, context, enter, enter_counting, enter_leaf};
 use crate::refusal::{of_some, pointer};
 
 #[repr(C, align(16))]
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn steward_delete(block: *mut c_void) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_size_of(block: *const c_void) -> usize {
-    call_nobody(|| {
+    enter_leaf(|| {
         // SAFETY: NULL or the caller's live block.
         NonNull::new(block.cast_mut().cast()).map_or(0, |block| unsafe { header(block) }.size())
     })
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn steward_size_of(block: *const c_void) -> usize {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_owner_of(block: *const c_void) -> *const StewardContext {
-    call_nobody(|| {
+    enter_leaf(|| {
         // SAFETY: NULL or the caller's live block.
         NonNull::new(block.cast_mut().cast()).map_or(null(), |block| unsafe { header(block) }.owner)
     })

@@ -15,9 +15,9 @@ use crate::refusal::{of_some, pointer};
 
 /// The allocator of last resort, where there are no callbacks. Its blocks are freed without their size and alignment, which
 /// `steward_free2` does not get.
-pub struct CLibrary;
+pub(crate) struct CLibrary;
 
-pub static C_LIBRARY: CLibrary = CLibrary;
+pub(crate) static C_LIBRARY: CLibrary = CLibrary;
 
 // SAFETY: blocks of the C library, of the requested size and alignment, which stay until they are freed.
 unsafe impl HostAllocator for CLibrary {

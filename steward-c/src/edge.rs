@@ -23,7 +23,7 @@ pub struct StewardHandle {
 }
 
 /// The name of a function of the interface. One word, since each call stores it and restores the outer one.
-pub type FunctionName = &'static &'static str;
+pub(crate) type FunctionName = &'static &'static str;
 
 /// Runs a function of the interface. Preserves `errno`. A panic is a defect of this library: it is reported in one line, and the process
 /// ends.
@@ -36,7 +36,10 @@ pub fn enter<R>(function: FunctionName, call: impl FnOnce() -> R) -> R {
 
 /// As [`enter`], with the thread's table of accounts, which saves a further access to a thread-local.
 #[inline]
-pub fn enter_counting<R>(function: FunctionName, call: impl FnOnce(ThreadTable<'_>) -> R) -> R {
+pub(crate) fn enter_counting<R>(
+    function: FunctionName,
+    call: impl FnOnce(ThreadTable<'_>) -> R,
+) -> R {
     let edge = Edge::of_this_thread();
     edge.run(function, || call(edge.table()))
 }
@@ -44,7 +47,7 @@ pub fn enter_counting<R>(function: FunctionName, call: impl FnOnce(ThreadTable<'
 /// Runs a function of the interface that calls no allocator, no passed function, and no C library function that sets `errno`. It cannot
 /// panic; if it did, the process would end as well.
 #[inline]
-pub fn call_nobody<R>(call: impl FnOnce() -> R) -> R {
+pub(crate) fn enter_leaf<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
@@ -212,7 +215,7 @@ impl Edge {
 ///
 /// # Safety
 /// `raw` is NULL or a live owner.
-pub unsafe fn context(raw: *const StewardContext) -> Option<ManuallyDrop<Context>> {
+pub(crate) unsafe fn context(raw: *const StewardContext) -> Option<ManuallyDrop<Context>> {
     let raw = NonNull::new(raw.cast_mut())?;
     // SAFETY: a live owner; this second one is never dropped.
     Some(ManuallyDrop::new(unsafe { Context::from_raw(raw.cast()) }))
@@ -220,13 +223,13 @@ pub unsafe fn context(raw: *const StewardContext) -> Option<ManuallyDrop<Context
 
 /// The owner's address.
 #[must_use]
-pub fn raw(context: Context) -> *mut StewardContext {
+pub(crate) fn raw(context: Context) -> *mut StewardContext {
     context.into_raw().cast().as_ptr()
 }
 
 /// The handle's address.
 #[must_use]
-pub fn raw_handle(handle: ContextHandle) -> *mut StewardHandle {
+pub(crate) fn raw_handle(handle: ContextHandle) -> *mut StewardHandle {
     handle.into_raw().cast().as_ptr()
 }
 
@@ -234,7 +237,7 @@ pub fn raw_handle(handle: ContextHandle) -> *mut StewardHandle {
 ///
 /// # Safety
 /// `text` is NULL or a string that ends with a zero, and is not written meanwhile.
-pub unsafe fn text<'t>(text: *const c_char) -> &'t str {
+pub(crate) unsafe fn text<'t>(text: *const c_char) -> &'t str {
     if text.is_null() {
         return "";
     }

@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use alloc_core::tagged::{Fill, GcBlocks};
 use alloc_core::{HostError, Misuse};
 
-use crate::edge::{FunctionName, call_nobody, enter, enter_counting};
+use crate::edge::{FunctionName, enter, enter_counting, enter_leaf};
 use crate::ralloc::{allocate, block, payload};
 use crate::refusal::{note, of_some};
 
@@ -68,7 +68,7 @@ unsafe fn collected(
     let is_aligned = align.is_power_of_two() && align <= 16;
     let collector = gc(collector).filter(|_| is_aligned);
     // SAFETY: the caller's live collector.
-    let quick = call_nobody(|| collector.and_then(|gc| unsafe { gc.allocate_in_slab(size, fill) }));
+    let quick = enter_leaf(|| collector.and_then(|gc| unsafe { gc.allocate_in_slab(size, fill) }));
     if let Some(new) = quick {
         return new.payload().as_ptr().cast();
     }
@@ -102,7 +102,7 @@ fn gc(collector: *mut c_void) -> Option<GcBlocks> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gc_sweep_start(collector: *mut c_void) {
-    call_nobody(|| {
+    enter_leaf(|| {
         if let Some(gc) = gc(collector) {
             // SAFETY: the caller's live collector.
             if !unsafe { gc.begin_sweep() } {
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn steward_gc_sweep_start(collector: *mut c_void) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gc_mark_live(collector: *mut c_void, kept: *const c_void) {
-    call_nobody(|| {
+    enter_leaf(|| {
         if let (Some(gc), Some(kept)) = (gc(collector), block(kept)) {
             // SAFETY: the caller's live collector and block.
             unsafe { gc.mark(kept) };

@@ -53,7 +53,7 @@ impl Default for StewardHost {
 unsafe impl SizedStruct for StewardHost {}
 
 /// A [`StewardHost`] without missing functions.
-pub struct CHost {
+pub(crate) struct CHost {
     data: *mut c_void,
     alloc: StewardAllocFn,
     resize: Option<StewardResizeFn>,
@@ -71,7 +71,7 @@ impl CHost {
     /// # Safety
     /// The functions meet the header's requirements.
     #[must_use]
-    pub const unsafe fn new(raw: &StewardHost) -> Option<Self> {
+    pub(crate) const unsafe fn new(raw: &StewardHost) -> Option<Self> {
         match (raw.alloc, raw.free) {
             (Some(alloc), Some(free)) => Some(Self {
                 data: raw.data,

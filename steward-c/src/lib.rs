@@ -41,7 +41,7 @@ pub mod refusal;
 pub mod region;
 pub mod region_map;
 pub mod region_request;
-pub mod sized;
+mod sized;
 pub mod slot;
 pub mod virtual_block;
 pub mod watch;

@@ -5,7 +5,7 @@ use std::ptr::{NonNull, null_mut};
 
 use alloc_core::tagged::{Fill, LinearBlocks};
 
-use crate::edge::{FunctionName, call_nobody, enter, enter_counting};
+use crate::edge::{FunctionName, enter, enter_counting, enter_leaf};
 use crate::ralloc::allocate;
 use crate::refusal::{of_some, pointer};
 
@@ -64,7 +64,7 @@ unsafe fn suballocation(
 ) -> *mut c_void {
     let linear = linear(handle);
     // SAFETY: the caller's live linear memory.
-    let quick = call_nobody(|| linear.and_then(|at| unsafe { at.allocate_in_chunk(size, fill) }));
+    let quick = enter_leaf(|| linear.and_then(|at| unsafe { at.allocate_in_chunk(size, fill) }));
     if let Some(new) = quick {
         return new.as_ptr().cast();
     }
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn steward_linear_realloc(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_linear_block(handle: *mut c_void) -> *mut c_void {
-    call_nobody(|| {
+    enter_leaf(|| {
         // SAFETY: the caller's live linear memory.
         let block = linear(handle).map(|linear| unsafe { linear.block() });
         block.map_or(null_mut(), |block| block.payload().as_ptr().cast())

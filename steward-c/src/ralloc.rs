@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use alloc_core::tagged::{DomainId, Fill, TaggedBlock, TaggedDestructor, TaggedDomain};
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse, Scope, ThreadTable};
 
-use crate::edge::{StewardContext, call_nobody, context, enter, enter_counting, quiet_panics};
+use crate::edge::{StewardContext, context, enter, enter_counting, enter_leaf, quiet_panics};
 use crate::refusal::{SUCCESS, misused, note, pointer};
 
 /// The owner of a domain.
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn steward_domain_reset_refused(domain: *const StewardDoma
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_enter(domain: *mut StewardDomain) -> *mut StewardDomain {
-    call_nobody(|| {
+    enter_leaf(|| {
         CURRENT
             .try_with(|current| current.replace(domain))
             .unwrap_or(null_mut())
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn steward_ralloc_enter(domain: *mut StewardDomain) -> *mu
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_leave(before: *mut StewardDomain) {
-    call_nobody(|| {
+    enter_leaf(|| {
         let _ = CURRENT.try_with(|current| current.set(before));
     });
 }
@@ -247,27 +247,27 @@ pub unsafe extern "C" fn steward_ralloc_free(dying: *mut c_void) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_steal(parent: *const c_void, stolen: *mut c_void) {
-    call_nobody(|| {
+    enter_leaf(|| {
         if let Some(stolen) = block(stolen) {
-            // SAFETY: the caller's live blocks.
-            unsafe { stolen.steal(block(parent)) };
+            // SAFETY: the caller's live blocks. A cycle is refused, and C is told nothing, as by ralloc.
+            let _ = unsafe { stolen.steal(block(parent)) };
         }
     });
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_adopt(parent: *const c_void, from: *mut c_void) {
-    call_nobody(|| {
+    enter_leaf(|| {
         if let (Some(parent), Some(from)) = (block(parent), block(from)) {
-            // SAFETY: the caller's live blocks.
-            unsafe { parent.adopt(from) };
+            // SAFETY: the caller's live blocks. As in `steward_ralloc_steal`.
+            let _ = unsafe { parent.adopt(from) };
         }
     });
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_parent(of: *const c_void) -> *mut c_void {
-    call_nobody(|| {
+    enter_leaf(|| {
         // SAFETY: the caller's live block.
         let parent = block(of).and_then(|block| unsafe { block.parent() });
         parent.map_or(null_mut(), |parent| parent.payload().as_ptr().cast())
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn steward_ralloc_parent(of: *const c_void) -> *mut c_void
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_block_size(of: *const c_void) -> usize {
-    call_nobody(|| {
+    enter_leaf(|| {
         // SAFETY: the caller's live block.
         block(of).map_or(0, |block| unsafe { block.size() })
     })

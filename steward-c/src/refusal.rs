@@ -7,15 +7,15 @@ use alloc_core::{HostError, Misuse};
 use crate::sized::{self, SizedStruct};
 
 /// `VK_SUCCESS`.
-pub const SUCCESS: i32 = 0;
+pub(crate) const SUCCESS: i32 = 0;
 /// `VK_NOT_READY`.
-pub const NOT_READY: i32 = 1;
+pub(crate) const NOT_READY: i32 = 1;
 /// `VK_ERROR_OUT_OF_HOST_MEMORY`.
-pub const OUT_OF_HOST_MEMORY: i32 = -1;
+pub(crate) const OUT_OF_HOST_MEMORY: i32 = -1;
 /// `VK_ERROR_OUT_OF_DEVICE_MEMORY`.
-pub const OUT_OF_DEVICE_MEMORY: i32 = -2;
+pub(crate) const OUT_OF_DEVICE_MEMORY: i32 = -2;
 /// `VK_ERROR_UNKNOWN`.
-pub const UNKNOWN: i32 = -13;
+pub(crate) const UNKNOWN: i32 = -13;
 
 /// `steward_refusal`.
 #[repr(C)]
@@ -40,20 +40,20 @@ thread_local! {
 /// Notes why this thread was refused. Not inlined: the error would take registers of the path without one.
 #[cold]
 #[inline(never)]
-pub fn note(error: HostError) -> i32 {
+pub(crate) fn note(error: HostError) -> i32 {
     // A thread that is ending has no place to note it.
     let _ = LAST.try_with(|last| last.set(Some(error)));
     result(error)
 }
 
 /// Notes that the caller passed NULL or an unusable value where a usable one is required.
-pub fn misused() -> i32 {
+pub(crate) fn misused() -> i32 {
     note(HostError::Misuse(Misuse::OtherContext))
 }
 
 /// The Vulkan result of a refusal.
 #[must_use]
-pub const fn result(error: HostError) -> i32 {
+pub(crate) const fn result(error: HostError) -> i32 {
     match error {
         HostError::OutOfHostMemory { .. } | HostError::OverBudget { .. } | HostError::TooLarge => {
             OUT_OF_HOST_MEMORY
@@ -64,7 +64,7 @@ pub const fn result(error: HostError) -> i32 {
 
 /// The value, or NULL and a note of the reason.
 #[inline]
-pub fn pointer<T>(result: Result<std::ptr::NonNull<T>, HostError>) -> *mut T {
+pub(crate) fn pointer<T>(result: Result<std::ptr::NonNull<T>, HostError>) -> *mut T {
     match result {
         Ok(block) => block.as_ptr(),
         Err(error) => {
@@ -75,7 +75,7 @@ pub fn pointer<T>(result: Result<std::ptr::NonNull<T>, HostError>) -> *mut T {
 }
 
 /// Calls `call` with the value; NULL and a note of misuse where there is none.
-pub fn of_some<V, T>(value: Option<V>, call: impl FnOnce(V) -> *mut T) -> *mut T {
+pub(crate) fn of_some<V, T>(value: Option<V>, call: impl FnOnce(V) -> *mut T) -> *mut T {
     value.map_or_else(
         || {
             misused();

@@ -14,7 +14,7 @@ use std::ptr::{NonNull, copy_nonoverlapping};
 ///
 /// # Safety
 /// `repr(C)`; the first field is a `usize`, the size; any bytes that C may write are a value.
-pub unsafe trait SizedStruct: Copy + Default {}
+pub(crate) unsafe trait SizedStruct: Copy + Default {}
 
 /// Whole fields alone; `None` where the size is smaller than the size field.
 fn common<T>(size: usize) -> Option<usize> {
@@ -26,7 +26,7 @@ fn common<T>(size: usize) -> Option<usize> {
 ///
 /// # Safety
 /// `from` is aligned, and its first `size` bytes can be read.
-pub unsafe fn read<T: SizedStruct>(from: NonNull<T>) -> Option<T> {
+pub(crate) unsafe fn read<T: SizedStruct>(from: NonNull<T>) -> Option<T> {
     // SAFETY: the size is the first field, and aligned as the struct is.
     let length = common::<T>(unsafe { from.cast::<usize>().read() })?;
     let mut value = MaybeUninit::new(T::default());
@@ -47,7 +47,7 @@ pub unsafe fn read<T: SizedStruct>(from: NonNull<T>) -> Option<T> {
 ///
 /// # Safety
 /// `to` is NULL, or aligned, its size can be read, and as many bytes can be written.
-pub unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> bool {
+pub(crate) unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> bool {
     let Some(to) = NonNull::new(to) else {
         return false;
     };
@@ -71,7 +71,7 @@ pub unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> bool {
 ///
 /// # Safety
 /// `to` is NULL, or aligned, and its size can be read.
-pub unsafe fn has_room<T: SizedStruct>(to: *const T, bytes: usize) -> bool {
+pub(crate) unsafe fn has_room<T: SizedStruct>(to: *const T, bytes: usize) -> bool {
     // SAFETY: the size is the first field, and aligned as the struct is.
     NonNull::new(to.cast_mut()).is_some_and(|to| unsafe { to.cast::<usize>().read() } >= bytes)
 }

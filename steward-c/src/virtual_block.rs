@@ -349,18 +349,22 @@ pub unsafe extern "C" fn steward_virtual_walk(
         let (Some(block), Some(see)) = (unsafe { block(raw) }, see) else {
             return misused("there is no virtual block, or no function that sees its pieces");
         };
-        block.for_each(|VirtualPiece { offset, size, used }| {
-            let piece = StewardVirtualRange {
-                size: size_of::<StewardVirtualRange>(),
-                id: used.map_or_else(StewardVirtualId::default, |(id, _)| id_of(id)),
-                offset,
-                bytes: size,
-                tag: used.map_or(0, |(_, tag)| tag),
-                note: 0,
-            };
-            // SAFETY: the caller's function, which keeps the header's rules.
-            unsafe { see(user, &raw const piece) };
-        });
+        block.for_each(
+            |VirtualPiece {
+                 offset, size, used, ..
+             }| {
+                let piece = StewardVirtualRange {
+                    size: size_of::<StewardVirtualRange>(),
+                    id: used.map_or_else(StewardVirtualId::default, |(id, _)| id_of(id)),
+                    offset,
+                    bytes: size,
+                    tag: used.map_or(0, |(_, tag)| tag),
+                    note: 0,
+                };
+                // SAFETY: the caller's function, which keeps the header's rules.
+                unsafe { see(user, &raw const piece) };
+            },
+        );
         SUCCESS
     })
 }

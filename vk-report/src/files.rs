@@ -115,7 +115,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// As [`open()`].
-pub fn open_to_change(path: &Path) -> io::Result<File> {
+pub(crate) fn open_to_change(path: &Path) -> io::Result<File> {
     open_plain(path, OpenOptions::new().read(true).write(true))
 }
 
@@ -291,6 +291,7 @@ impl FilePlace {
     }
 
     /// Whether there is a file of any kind.
+    #[must_use]
     pub const fn is_there(&self) -> bool {
         self.there.is_some() || self.is_kernels
     }
@@ -335,6 +336,7 @@ impl FilePlace {
     }
 
     /// Whether the name still is that of `file`.
+    #[must_use]
     pub fn is_of(&self, file: &File) -> bool {
         let named = rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         matches!((named, rustix::fs::fstat(file)), (Ok(named), Ok(file)) if (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino))

@@ -8,7 +8,8 @@
 //!                              \--> report::Report --> text, JSON
 //! ```
 //!
-//! [`report::Report`] holds what a run has shown: its [`Display`](std::fmt::Display) writes it for a terminal, [`report::json()`] for programs.
+//! [`report::Report`] holds what a run has shown. Its structs are not `#[non_exhaustive]`: the layer, the program and other tools build
+//! reports, and the compiler shows them each new field. Its [`Display`](std::fmt::Display) writes it for a terminal, [`report::json()`] for programs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),

@@ -91,7 +91,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// As [`open()`].
-pub fn open_to_change(path: &Path) -> io::Result<File> {
+pub(crate) fn open_to_change(path: &Path) -> io::Result<File> {
     open_plain(path, OpenOptions::new().read(true).write(true))
 }
 

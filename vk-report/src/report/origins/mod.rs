@@ -144,7 +144,7 @@ impl SiteRecorder {
     }
 
     /// Stores a stack, innermost frame first. The same stack may be stored again, and has another place then.
-    pub fn add_stack(&mut self, frames: impl Iterator<Item = LeakFrame>) -> usize {
+    pub(crate) fn add_stack(&mut self, frames: impl Iterator<Item = LeakFrame>) -> usize {
         let stack = frames
             .map(|frame| {
                 let next = self.frame_list.len();
