@@ -13,6 +13,14 @@ pub(crate) const MAX_IDS: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported;
 
+impl core::error::Error for Unsupported {}
+
+impl core::fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("the words are no SPIR-V module, or use a feature that the driver lacks")
+    }
+}
+
 pub(crate) type Answer<T> = Result<T, Unsupported>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

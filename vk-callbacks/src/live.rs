@@ -6,13 +6,14 @@ use core::fmt;
 use alloc_core::{Context, Scope};
 
 /// Live blocks and bytes by scope. Bytes as charged: the requests, 16 in front of each, and the padding of alignments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Live {
     scopes: [LiveScope; Scope::COUNT],
 }
 
 /// Blocks and bytes of one scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LiveScope {
     /// Blocks not yet freed.
     pub blocks: u64,
@@ -81,6 +82,16 @@ impl LiveScope {
             blocks: self.blocks + 1,
             bytes: self.bytes + block.size() as u64,
         }
+    }
+}
+
+/// The scopes with live blocks alone: this is what a program prints whose `main` returns the error.
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = Scope::ALL.map(|scope| (scope, self.scope(scope)));
+        f.debug_map()
+            .entries(held.into_iter().filter(|(_, held)| held.blocks > 0))
+            .finish()
     }
 }
 

@@ -48,6 +48,12 @@ fn closing_with_live_blocks_gives_the_bridge_back_with_counts() {
         busy.to_string(),
         "Vulkan still holds 2 blocks (190 bytes): 1 object, 1 cache of the context \"vulkan\": destroy its objects first, then close again"
     );
+    // What `main` prints of an error that it returns.
+    assert_eq!(
+        format!("{busy:?}"),
+        "Rejected { error: Live { context: \"vulkan\", live: {Object: LiveScope { blocks: 1, bytes: 116 }, \
+         Cache: LiveScope { blocks: 1, bytes: 74 }} }, .. }"
+    );
     let [object, cache] = blocks;
     driver(&busy.value).free(object);
     let busy = busy.value.close().expect_err("one block is live");
