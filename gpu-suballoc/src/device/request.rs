@@ -232,7 +232,7 @@ pub struct ImageInfo {
     pub flags: u32,
     /// `VkImageType`: 0, 1, 2 for one, two, three dimensions.
     pub image_type: u32,
-    /// `VkFormat`.
+    /// `VkFormat`: of ash's, `format.as_raw() as u32`.
     pub format: u32,
     /// Width, height, depth; each above 0.
     pub extent: [u32; 3],

@@ -38,9 +38,20 @@ pub enum DriverError {
     },
     /// The file at the given path is no driver's manifest.
     #[error(
-        "{path} is no driver's manifest ({reason}): name a file such as lvp_icd.x86_64.json, or a driver that `steward drivers` lists"
+        "{path} is no driver's manifest ({reason}): name the JSON file that has the driver's library_path, such as lvp_icd.x86_64.json, \
+         or a driver that `steward drivers` lists"
     )]
     NoManifest {
+        /// The path.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The driver of the manifest at the given path shows no device.
+    #[error(
+        "the driver of {path} shows no device ({reason}): VK_LOADER_DEBUG=error,driver makes the loader say why it left a driver out"
+    )]
+    DevicelessAt {
         /// The path.
         path: String,
         /// Why not.

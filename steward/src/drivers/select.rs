@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader};
-use std::path::is_separator;
+use std::path::{Path, is_separator};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, slice};
@@ -167,7 +167,8 @@ pub(crate) fn show_devices(out: &mut dyn io::Write) -> io::Result<()> {
 }
 
 /// Selects the driver that `name` means (`names::is_called`), or the first one without a name. `reference` is the program's own
-/// driver, which needs no loader. A name with a `/`, on Windows also a `\`, is the path of a manifest, even of one that the loader would not find.
+/// driver, which needs no loader. A name with a `/`, on Windows also a `\`, is the path of a manifest, even of one that the loader would not find;
+/// so is one that ends with `.json`, if there is such a file.
 ///
 /// # Errors
 /// [`DriverError`]: no loader, no driver, no driver of that name, or no manifest at that path.
@@ -181,10 +182,10 @@ pub fn select(name: Option<&str>) -> Result<Selected, DriverError> {
             is_direct: true,
         });
     }
-    let path = name
-        .filter(|name| name.contains(is_separator))
-        .map(manifest_at)
-        .transpose()?;
+    let is_path = |name: &&str| {
+        name.contains(is_separator) || name.ends_with(".json") && Path::new(name).is_file()
+    };
+    let path = name.filter(is_path).map(manifest_at).transpose()?;
     let listing = match &path {
         Some(manifest) => list_of(slice::from_ref(manifest), &Command::spawn),
         None => list(),
@@ -195,6 +196,7 @@ pub fn select(name: Option<&str>) -> Result<Selected, DriverError> {
     };
     match (chosen.cloned(), name) {
         (Some(info), _) => Ok(info.into()),
+        (None, Some(name)) if path.is_some() => Err(listing.no_driver_at(name)),
         (None, Some(name)) if !listing.drivers.is_empty() => Err(listing.without(name)),
         (None, _) => Err(listing.no_driver()),
     }
@@ -229,6 +231,14 @@ impl Listing {
         DriverError::NoDriver {
             refused: self.refused,
             narrowed: manifest::narrowed_by(),
+        }
+    }
+
+    fn no_driver_at(self, path: &str) -> DriverError {
+        let refused = self.refused.into_iter().next();
+        DriverError::DevicelessAt {
+            path: path.to_owned(),
+            reason: refused.map_or_else(String::new, |refused| refused.reason),
         }
     }
 

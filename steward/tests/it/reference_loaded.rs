@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use fake_driver::{Defect, PLANTABLE};
@@ -385,6 +386,48 @@ fn rd15_an_installed_driver_without_a_device_is_named_as_such() {
             _ => &known,
         };
         assert!(done.stderr.contains(said), "{done}");
+    }
+}
+
+/// As the one who writes the driver does it: beside the manifest, its bare name, and once the library instead.
+#[test]
+fn a_driver_by_its_path_without_a_device_is_said_to_have_none() {
+    let test = "a_driver_by_its_path_without_a_device_is_said_to_have_none";
+    let manifest = Manifest::new();
+    if !is_loader_there(test, &manifest) {
+        return;
+    }
+    let library = Path::new("/nowhere/libvulkan_mine.so");
+    manifest.and_another("mine.json", library);
+    let folder = manifest.path.parent().expect("a folder");
+    fs::write(folder.join("mine.so"), b"\x7fELF").expect("room");
+    for (name, said) in [
+        (
+            "mine.json",
+            "the driver of mine.json shows no device (ERROR_",
+        ),
+        (
+            "./mine.json",
+            "the driver of ./mine.json shows no device (ERROR_",
+        ),
+        ("none.json", "no driver is called \"none.json\""),
+        (
+            "./mine.so",
+            "name the JSON file that has the driver's library_path",
+        ),
+    ] {
+        let done = Command::new(env!("CARGO_BIN_EXE_steward"))
+            .args(["check", "--driver", name])
+            .current_dir(folder)
+            .env_remove("VK_ADD_DRIVER_FILES")
+            .env("VK_DRIVER_FILES", &manifest.path)
+            .env("VK_ICD_FILENAMES", &manifest.path)
+            .output()
+            .expect("it is there");
+        assert_eq!(done.status.code(), Some(2), "{done:?}");
+        let text = String::from_utf8_lossy(&done.stderr);
+        assert!(text.contains(said), "{text}");
+        assert!(!text.contains("install a driver"), "{text}");
     }
 }
 
