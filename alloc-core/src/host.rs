@@ -194,6 +194,7 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
 ///
 /// [`new`](Self::new) assumes the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AllocatorTraits {
     /// A call may unwind, so a caller that is itself called from C needs a panic fence.
     pub may_unwind: bool,

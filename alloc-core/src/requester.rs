@@ -8,6 +8,7 @@ use crate::unwind::Defer;
 /// requesters](crate::AllocatorTraits::tracks_requester). Where contexts are backings of contexts, it is the last of
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Requester<'a> {
     /// The requesting context; `None` for a C bridge without a context.
     pub context: Option<ContextId>,

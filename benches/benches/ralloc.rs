@@ -62,7 +62,7 @@ impl Trees for Tagged {
         unsafe { block.free() };
     }
     fn steal(&self, to: TaggedBlock, block: TaggedBlock) {
-        unsafe { block.steal(Some(to)) };
+        assert!(unsafe { block.steal(Some(to)) });
     }
 }
 
@@ -83,7 +83,7 @@ impl Compiler for Tagged {
     }
     fn sweep(&self, collector: TaggedBlock, marked: impl Iterator<Item = TaggedBlock>) {
         let gc = GcBlocks::new(collector);
-        unsafe { gc.begin_sweep() };
+        assert!(unsafe { gc.begin_sweep() });
         marked.for_each(|block| unsafe { gc.mark(block) });
         unsafe { gc.end_sweep() };
     }

@@ -208,6 +208,7 @@ impl ResourceRequirements {
 /// [`free_when_unused`](crate::GpuAllocator::free_when_unused).
 #[doc(alias("VMA_POOL_CREATE_LINEAR_ALGORITHM_BIT"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BlockAlgorithm {
     /// Any order of allocating and freeing.
     #[default]

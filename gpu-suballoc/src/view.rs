@@ -148,6 +148,7 @@ impl RangeView {
 ///                blocks
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryTotals {
     /// `VkDeviceMemory` objects, dedicated ones among them.
     pub blocks: u64,

@@ -333,6 +333,7 @@ impl<A: HostSource> fmt::Debug for Arena<A> {
 /// needs nothing from the base. Forgetting a scope (`mem::forget`) keeps its blocks until the arena ends.
 ///
 /// It lends the arena shared only: a `&mut Arena` could be swapped for another, which would be rewound to a wrong mark.
+#[must_use = "dropping a scope frees its blocks"]
 pub struct ArenaScope<'a, A: HostSource> {
     arena: &'a mut Arena<A>,
     mark: Mark,

@@ -130,6 +130,7 @@ impl TaggedBlock {
     /// # Safety
     /// See the type.
     #[doc(alias("ralloc_steal"))]
+    #[must_use]
     pub unsafe fn steal(self, parent: Option<Self>) -> bool {
         // SAFETY: the tree rule.
         let block = unsafe { self.block() };
@@ -146,6 +147,7 @@ impl TaggedBlock {
     /// # Safety
     /// See the type.
     #[doc(alias("ralloc_adopt"))]
+    #[must_use]
     pub unsafe fn adopt(self, from: Self) -> bool {
         // SAFETY: the tree rule.
         let block = unsafe { self.block() };

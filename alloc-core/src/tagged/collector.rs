@@ -153,6 +153,7 @@ impl GcBlocks {
     /// # Safety
     /// See the type.
     #[doc(alias("gc_sweep_start"))]
+    #[must_use]
     pub unsafe fn begin_sweep(self) -> bool {
         // SAFETY: the tree rule.
         let collector = unsafe { self.0.block() };

@@ -57,10 +57,9 @@ const BEHIND: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 // SAFETY: every block is the system's own.
 unsafe impl HostAllocator for Asks {
     fn traits(&self) -> AllocatorTraits {
-        AllocatorTraits {
-            tracks_requester: self.wants,
-            ..AllocatorTraits::new()
-        }
+        let mut traits = AllocatorTraits::new();
+        traits.tracks_requester = self.wants;
+        traits
     }
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         self.hear("allocate");

@@ -18,6 +18,7 @@ use crate::mode::Mode;
 /// # Ok::<(), debug_guard::ChoiceError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum GuardChoice {
     /// [`Mode::Fence`].
     Fence,

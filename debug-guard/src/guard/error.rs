@@ -79,6 +79,7 @@ pub enum GuardError {
 
 /// A guard was not closed: blocks of it are live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GuardInUse {
     /// The number of blocks.
     pub live_blocks: u64,

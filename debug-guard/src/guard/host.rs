@@ -12,14 +12,11 @@ use crate::report::OnReport;
 // before it frees.
 unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
     fn traits(&self) -> AllocatorTraits {
-        let (inner, options) = (self.inner.traits(), &self.options);
-        let unwinds = matches!(options.on_report, OnReport::Panic | OnReport::Call(_))
+        let (mut traits, options) = (self.inner.traits(), &self.options);
+        traits.may_unwind |= matches!(options.on_report, OnReport::Panic | OnReport::Call(_))
             || options.command.is_some();
-        AllocatorTraits {
-            may_unwind: unwinds || inner.may_unwind,
-            exact_alignment: (**self).fences() || inner.exact_alignment,
-            tracks_requester: true,
-        }
+        traits.exact_alignment |= (**self).fences();
+        traits.with_requester()
     }
 
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {

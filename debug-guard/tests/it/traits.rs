@@ -25,10 +25,12 @@ unsafe impl HostAllocator for Claims {
 
 /// All traits there are.
 fn all() -> impl Iterator<Item = AllocatorTraits> {
-    (0..8).map(|bits| AllocatorTraits {
-        may_unwind: bits & 1 != 0,
-        exact_alignment: bits & 2 != 0,
-        tracks_requester: bits & 4 != 0,
+    (0..8).map(|bits| {
+        let mut traits = AllocatorTraits::new();
+        traits.may_unwind = bits & 1 != 0;
+        traits.exact_alignment = bits & 2 != 0;
+        traits.tracks_requester = bits & 4 != 0;
+        traits
     })
 }
 
@@ -55,10 +57,8 @@ fn a_guard_adds_what_its_options_need_and_hides_nothing() {
             of(options(Mode::Cookie).on_report(OnReport::Log)),
             traits.with_requester()
         );
-        let unwinding = AllocatorTraits {
-            may_unwind: true,
-            ..traits.with_requester()
-        };
+        let mut unwinding = traits.with_requester();
+        unwinding.may_unwind = true;
         assert_eq!(
             of(options(Mode::Cookie).on_report(OnReport::Panic)),
             unwinding
@@ -74,12 +74,8 @@ fn a_guard_adds_what_its_options_need_and_hides_nothing() {
                 .command(|| None)),
             unwinding
         );
-        assert_eq!(
-            of(options(Mode::Fence).on_report(OnReport::Log)),
-            AllocatorTraits {
-                exact_alignment: true,
-                ..traits.with_requester()
-            }
-        );
+        let mut exact = traits.with_requester();
+        exact.exact_alignment = true;
+        assert_eq!(of(options(Mode::Fence).on_report(OnReport::Log)), exact);
     }
 }

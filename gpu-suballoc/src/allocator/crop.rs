@@ -95,6 +95,7 @@ fn check(of: &Region, offset: u64, size: u64, element: u64) -> Result<(), GpuMis
 
 /// A descriptor (`VkDescriptorBufferInfo`) of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Descriptor {
     /// The region's buffer, or that of its root.
     pub buffer: BufferHandle,
@@ -108,6 +109,7 @@ pub struct Descriptor {
 
 /// The type of a descriptor, which determines the alignment of its offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DescriptorUse {
     /// `minStorageBufferOffsetAlignment`.
     #[default]

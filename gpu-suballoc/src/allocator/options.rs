@@ -94,6 +94,7 @@ fn bytes(mebibytes: u64, field: OptionField) -> Result<u64, OptionsParseError> {
 
 /// A field of the text form of [`AllocatorOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OptionField {
     /// All blocks together, MiB.
     Pool,

@@ -19,6 +19,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
 /// What prevents closing an allocator; [`MemoryMap::leaks`](crate::report::MemoryMap::leaks) lists it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OutstandingRegions {
     /// Regions of the allocator's own memory.
     pub regions: u64,

@@ -87,6 +87,7 @@ impl<'n> WrapInfo<'n> {
 
 /// A buffer that is no longer wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DetachedBuffer {
     /// The application's buffer.
     pub buffer: BufferHandle,

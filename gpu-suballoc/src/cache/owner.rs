@@ -32,6 +32,7 @@ pub struct OwnerStats {
 
 /// What became of a file's shaders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RestoreCounts {
     /// In the cache now.
     pub restored: u64,

@@ -146,6 +146,7 @@ pub struct StoredShaders<'b> {
 
 /// A shader of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoredShader<'b> {
     /// The shader's key, on the device that reads the file.
     pub key: ShaderKey,

@@ -45,6 +45,7 @@ impl CacheLimits {
 
 /// Numbers of removed entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RemovalCounts {
     /// Already destroyed.
     pub destroyed: u64,

@@ -43,6 +43,7 @@ impl DeviceContextId {
 ///
 /// It must be [released](Self::release), or dropped, before the application destroys the device, or the device must be reported
 /// [lost](Self::device_lost) first. Dropping it is [`release_forced`](Self::release_forced) without the report.
+#[must_use = "dropping a context releases it"]
 pub struct DeviceContext<D: DeviceMemory, P, E> {
     // In the order of dropping.
     pub(super) owner: CacheOwner<P, E>,
@@ -205,6 +206,7 @@ pub struct ReleaseReport {
 
 /// The result of a forced release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ForcedRelease {
     /// What was freed.
     pub released: ReleaseReport,
@@ -214,6 +216,7 @@ pub struct ForcedRelease {
 
 /// Counts of what prevents a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ContextOutstanding {
     /// What is left in its allocator.
     pub allocator: OutstandingRegions,

@@ -79,6 +79,7 @@ impl fmt::Display for GroupId {
 
 /// A device of a group. It means nothing to other groups, so a copy may outlive the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Membership {
     /// The group.
     pub group: GroupId,

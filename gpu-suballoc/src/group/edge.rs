@@ -132,6 +132,7 @@ impl CapabilityFlags {
 
 /// How a device uses a semaphore or a buffer of another one. The smaller, the better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum UseMode {
     /// As its own: the same handle works.
     Native,
@@ -145,6 +146,7 @@ pub enum UseMode {
 
 /// The link between two devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LinkClass {
     /// One piece of hardware.
     SameDevice,

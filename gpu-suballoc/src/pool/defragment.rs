@@ -11,6 +11,7 @@ use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, RangeRequest};
 
 /// Numbers of regions that prevented a block from being drained, by reason. Of each such block only the first is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SkippedRegions {
     /// Mapped regions, and mapped blocks.
     pub mapped: u32,

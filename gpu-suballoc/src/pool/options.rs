@@ -86,6 +86,7 @@ impl MemoryOptions {
 
 /// When a mapped block is unmapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MapPolicy {
     /// When the block is freed: mapping it again costs no driver call. The default with 64-bit pointers.
     Persistent,

@@ -621,6 +621,7 @@ pub struct VirtualAllocation {
 
 /// An allocated range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VirtualRange {
     /// Its id, for freeing it.
     pub allocation: VirtualAllocation,

@@ -84,6 +84,7 @@ pub struct VirtualAllocationInfo {
 
 /// A range or a hole of the block: [`VirtualBlock::for_each`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VirtualPiece {
     /// Its offset.
     pub offset: u64,
@@ -95,6 +96,7 @@ pub struct VirtualPiece {
 
 /// Usage of a block: [`VirtualBlock::statistics`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VirtualBlockStatistics {
     /// The bytes that can be allocated: the size of the block, rounded down to the granule.
     pub size: u64,

@@ -113,6 +113,7 @@ fn add_record(range: &mut RangeView, record: &RecordInfo) {
 
 /// An overwritten margin, found by [`GpuAllocator::check_corruption`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CorruptedMargin<'m> {
     /// The region in front of the margin.
     pub id: RegionId,

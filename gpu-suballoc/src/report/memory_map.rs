@@ -124,6 +124,7 @@ impl MemoryMap<'_> {
 
 /// A live region, wrapped buffer or crop. As text a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RegionLeak<'m> {
     /// Its id.
     pub id: RegionId,

@@ -76,12 +76,11 @@ impl Refusing {
 // back their own records outside of callbacks. A block of the other side would make the side's witness panic.
 unsafe impl HostAllocator for Refusing {
     fn traits(&self) -> AllocatorTraits {
-        let (own, driver) = (self.own.traits(), self.driver.traits());
-        AllocatorTraits {
-            may_unwind: own.may_unwind || driver.may_unwind,
-            exact_alignment: own.exact_alignment || driver.exact_alignment,
-            tracks_requester: own.tracks_requester || driver.tracks_requester,
-        }
+        let (mut traits, driver) = (self.own.traits(), self.driver.traits());
+        traits.may_unwind |= driver.may_unwind;
+        traits.exact_alignment |= driver.exact_alignment;
+        traits.tracks_requester |= driver.tracks_requester;
+        traits
     }
 
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {

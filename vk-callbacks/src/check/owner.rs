@@ -282,6 +282,7 @@ impl Default for CheckOptions {
 
 /// The owner of checked callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckedOwner {
     /// The id in [`Owners`](crate::Owners): [`Bridge::owner`](crate::Bridge::owner), or [`OwnerId::fresh`].
     pub id: OwnerId,

@@ -14,6 +14,7 @@ use core::fmt;
 /// assert_eq!(Rule::of(22).map(ToString::to_string).as_deref(), Some("V22"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rule {
     /// 1 to 44.
     pub number: u8,
@@ -31,6 +32,7 @@ pub struct Rule {
 
 /// Who can break a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Duty {
     /// The application, or the allocator behind its callbacks.
     Application,
@@ -42,6 +44,7 @@ pub enum Duty {
 
 /// What must be seen to know whether a rule was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Sight {
     /// The struct, when it is handed over.
     Registration,

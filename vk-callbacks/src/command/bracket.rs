@@ -109,6 +109,7 @@ impl<'t> Bracket<'t> {
 
 /// A running command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommandInfo {
     /// The command's name.
     pub name: &'static str,

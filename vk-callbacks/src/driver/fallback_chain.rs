@@ -85,6 +85,7 @@ pub struct FallbackChain<'a> {
 
 /// The allocator of a request, and its level.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct ServedBlock<'a> {
     /// The allocator.
     pub allocator: &'a DynHost<'a>,

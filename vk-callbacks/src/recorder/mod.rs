@@ -70,6 +70,7 @@ struct RecorderState<'h> {
 
 /// The result of [`Recorder::write`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Written {
     /// Lines, header and end marker included.
     pub lines: u64,

@@ -122,6 +122,7 @@ pub enum TraceEvent<'t> {
 
 /// An observation of the struct or an address, which the calls do not show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Sighting {
     /// The callbacks have no `pfnAllocation` (V1).
     NoAllocation,
@@ -233,6 +234,7 @@ impl fmt::Display for Pointer {
 
 /// An unreadable trace: the line, and the expectation there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TraceError {
     /// The line, counted from 1. For a missing end, the line where it should stand.
     pub line: u64,

@@ -32,10 +32,9 @@ impl Refuses {
 // SAFETY: every call is the inner allocator's own.
 unsafe impl HostAllocator for Refuses {
     fn traits(&self) -> AllocatorTraits {
-        AllocatorTraits {
-            exact_alignment: self.exact,
-            ..self.witness().traits()
-        }
+        let mut traits = self.witness().traits();
+        traits.exact_alignment = self.exact;
+        traits
     }
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         self.failing.allocate(layout, scope)

@@ -127,7 +127,8 @@ fn names_longer_than_any_are_refused_in_their_line() {
                 refused,
                 Some(TraceError {
                     line: 2,
-                    fault: TraceFault::TooLong(_)
+                    fault: TraceFault::TooLong(_),
+                    ..
                 })
             ),
             "{line} {refused:?}"

@@ -31,9 +31,9 @@ impl Care {
     fn shown(self) -> fn(AllocatorTraits) -> AllocatorTraits {
         match self {
             // No plan of these sweeps names a context.
-            Self::Plain => |traits| AllocatorTraits {
-                tracks_requester: false,
-                ..traits
+            Self::Plain => |mut traits| {
+                traits.tracks_requester = false;
+                traits
             },
             Self::Fenced => |_| AllocatorTraits::new(),
             Self::Guarded => |traits| traits,

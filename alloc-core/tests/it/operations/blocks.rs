@@ -94,17 +94,10 @@ fn questions<S: Stage>(g: &Ground<'_, S>) {
         (context.traits(), context.traits().exact_alignment),
         (context.handle().traits(), false)
     );
-    let all = AllocatorTraits {
-        may_unwind: false,
-        exact_alignment: true,
-        tracks_requester: true,
-    };
+    let all = AllocatorTraits::new().never_unwinds().with_requester();
     assert_eq!(
-        AllocatorTraits {
-            exact_alignment: true,
-            ..AllocatorTraits::new().never_unwinds().with_requester()
-        },
-        all
+        (all.may_unwind, all.exact_alignment, all.tracks_requester),
+        (false, false, true)
     );
     assert_eq!(
         context.validate_pointer(dangling(SMALL), 16),

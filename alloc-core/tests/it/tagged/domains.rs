@@ -91,7 +91,7 @@ fn ca11_threads_with_a_tree_each_in_one_domain_count_exactly() {
     let all = block(&domain);
     for top in tops {
         // SAFETY: handed over by the threads.
-        unsafe { this(std::ptr::with_exposed_provenance_mut(top)).steal(Some(all)) };
+        assert!(unsafe { this(std::ptr::with_exposed_provenance_mut(top)).steal(Some(all)) });
     }
     // SAFETY: live, and used no more.
     unsafe { all.free() };
@@ -128,12 +128,9 @@ fn ca22_ca25_domains_end_in_time_whichever_way_blocks_of_three_are_mixed() {
                         let new = live[one].allocate(8, Fill::Zeros);
                         live.push(new.expect("memory"));
                     }
-                    2 => {
-                        live[one].steal(Some(live[two]));
-                    }
-                    3 => {
-                        live[one].adopt(live[two]);
-                    }
+                    // Refused where the one lies below the other.
+                    2 => _ = live[one].steal(Some(live[two])),
+                    3 => _ = live[one].adopt(live[two]),
                     // Larger than the small budget: the block becomes the fallback's, its children do not.
                     _ => live[one] = live[one].resize(16 + one * 40).expect("memory"),
                 }

@@ -9,6 +9,7 @@ use crate::region_metadata::{MoveOutcome, MovingRoot};
 /// Which regions may move, and how much a pass contains: [`GpuAllocator::defragment`](crate::GpuAllocator::defragment).
 #[doc(alias("VmaDefragmentationInfo"))]
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct DefragmentationOptions<'f> {
     /// One custom pool only.
     pub pool: Option<PoolId>,
@@ -67,6 +68,7 @@ debug_fields!(
 
 /// A place in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MovePlace {
     /// The memory object.
     pub memory: MemoryHandle,
@@ -153,6 +155,7 @@ const fn place(of: &Suballocation) -> MovePlace {
 /// The plan of a defragmentation and the work done so far.
 #[doc(alias("VmaDefragmentationStats"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DefragmentationTotals {
     /// Number of blocks to drain.
     pub planned_blocks: u32,

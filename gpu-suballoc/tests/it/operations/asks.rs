@@ -69,19 +69,16 @@ pub(crate) fn whole<D: DeviceMemory, A: HostAllocator>(gpu: &GpuAllocator<D, A>)
 pub(crate) fn seen<M: HostAllocator + Clone + Send + Sync, A: HostAllocator>(
     gpu: &GpuAllocator<&MockDevice<M>, A>,
 ) -> (MemoryTotals, u64, u64) {
-    let (total, live) = (gpu.stats().total, gpu.device().live_counts());
+    let (mut total, live) = (gpu.stats().total, gpu.device().live_counts());
     assert_eq!(
         (total.blocks, total.block_bytes),
         (live.memory, live.bytes),
         "the sums are the device's"
     );
-    let total = MemoryTotals {
-        blocks: 0,
-        block_bytes: 0,
-        empty_bytes: 0,
-        largest_free_bound: 0,
-        ..total
-    };
+    total.blocks = 0;
+    total.block_bytes = 0;
+    total.empty_bytes = 0;
+    total.largest_free_bound = 0;
     (total, live.buffers, live.images)
 }
 

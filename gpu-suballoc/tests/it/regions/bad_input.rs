@@ -114,12 +114,8 @@ fn closing_with_something_left_gives_the_allocator_back() {
             error: outstanding,
         } = gpu.close().err().unwrap();
         assert_eq!(
-            outstanding,
-            OutstandingRegions {
-                regions: 1,
-                wrapped: 1,
-                crops: 1
-            }
+            (outstanding.regions, outstanding.wrapped, outstanding.crops),
+            (1, 1, 1)
         );
         gpu.free(crop).unwrap();
         gpu.free(wrapped).unwrap();
@@ -133,12 +129,8 @@ fn closing_with_something_left_gives_the_allocator_back() {
             error: outstanding,
         } = refused;
         assert_eq!(
-            outstanding,
-            OutstandingRegions {
-                regions: 1,
-                wrapped: 0,
-                crops: 0
-            }
+            (outstanding.regions, outstanding.wrapped, outstanding.crops),
+            (1, 0, 0)
         );
         gpu.free(region).unwrap();
         let kept = gpu

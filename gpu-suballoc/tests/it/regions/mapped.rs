@@ -86,9 +86,10 @@ fn di1_a_region_is_mapped_while_it_lives() {
                 s.free(region);
             }
         });
-        let unmaps = match policy {
-            MapPolicy::Persistent => 0,
-            MapPolicy::Counted => objects.len() as u64,
+        let unmaps = if policy == MapPolicy::Persistent {
+            0
+        } else {
+            objects.len() as u64
         };
         assert_eq!(
             s.mock.calls(MockCall::Unmap),

@@ -89,10 +89,9 @@ impl Canary {
 // SAFETY: blocks are the witness's, with a byte more.
 unsafe impl HostAllocator for Canary {
     fn traits(&self) -> AllocatorTraits {
-        AllocatorTraits {
-            exact_alignment: true,
-            ..self.inner.traits()
-        }
+        let mut traits = self.inner.traits();
+        traits.exact_alignment = true;
+        traits
     }
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         let block = self.inner.allocate(Self::with(layout), scope)?;

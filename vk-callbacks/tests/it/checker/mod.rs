@@ -32,10 +32,8 @@ fn wrap(
     kind: &'static str,
     group: u32,
 ) -> Checked {
-    let owner = CheckedOwner {
-        group,
-        ..CheckedOwner::new(id, kind)
-    };
+    let mut owner = CheckedOwner::new(id, kind);
+    owner.group = group;
     // SAFETY: the tests keep what is behind the callbacks until after the last call.
     unsafe { checker.wrap(raw, owner) }.expect("there is memory, and the functions are there")
 }
