@@ -1,53 +1,54 @@
 //! The program or library that calls is the first file on the call stack that is neither the layer's nor the C library's. Only findings,
 //! which are rare, walk the stack.
 
-use std::ffi::c_void;
-use std::ptr;
+#![forbid(unsafe_code)]
 
-use crate::os::{base_of, call_stack, file_name, modules_of_no_caller, path_of};
-use crate::parent::CommandName;
-use crate::record_list::RecordList;
+use std::alloc::System;
 
-struct Module {
-    base: usize,
-    name: CommandName,
+use alloc_core::FromGlobalAlloc;
+use debug_guard::{ModuleFinder, StackDepot};
+
+use crate::os::{c_library, file_name};
+use crate::per_process::PerProcess;
+use crate::record::SYSTEM;
+
+static STACKS: PerProcess<StackDepot<&'static FromGlobalAlloc<System>>> = PerProcess::new();
+
+pub(crate) fn after_fork() {
+    STACKS.forget();
 }
-
-static MODULES: RecordList<Module> = RecordList::new();
 
 pub(crate) fn caller_module() -> &'static str {
-    let skipped = modules_of_no_caller();
-    let mut frames = [ptr::null_mut::<c_void>(); 48];
-    let found = call_stack(&mut frames);
-    let mut bases = frames.iter().take(found).map(|frame| base_of(*frame));
-    let base = bases.find(|base| *base != 0 && !skipped.contains(base));
-    base.and_then(name_of).unwrap_or_default()
+    caller().map_or("", file_name)
 }
 
-/// The file's code is on this thread's stack.
-fn name_of(base: usize) -> Option<&'static str> {
-    if let Some(known) = MODULES.iter().find(|module| module.base == base) {
-        return Some(known.name.as_str());
-    }
-    let path = path_of(ptr::with_exposed_provenance(base))?;
-    let module = MODULES.push(Module {
-        base,
-        name: CommandName::new(file_name(&path)),
-    })?;
-    Some(module.name.as_str())
+fn caller() -> Option<&'static str> {
+    let stacks = STACKS.get_or_make(|| StackDepot::new(&SYSTEM).ok())?;
+    let (_, stack) = stacks.get(stacks.capture("")?)?;
+    let skipped = [caller as *const () as usize, c_library()].map(file_of);
+    let mut files = stack.frames.iter().filter_map(|frame| file_of(*frame));
+    files.find(|file| !skipped.contains(&Some(file)))
+}
+
+fn file_of(address: usize) -> Option<&'static str> {
+    Some(ModuleFinder::new().find(address)?.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{base_of, caller_module, name_of};
+    use super::{caller, file_of};
 
     #[test]
-    fn ly52_a_file_has_one_name_and_its_own_frames_are_nobodys() {
-        let own = base_of(caller_module as *const _);
-        let name = name_of(own).expect("this test's own file");
-        assert!(!name.is_empty() && !name.contains('/'), "{name}");
-        assert!(std::ptr::eq(name, name_of(own).expect("the same record")));
-        assert!(!caller_module().contains(name));
-        assert_eq!(base_of(std::ptr::null()), 0);
+    #[cfg_attr(miri, ignore = "miri has no list of mappings")]
+    fn ly52_a_file_has_its_path_and_its_own_frames_are_nobodys() {
+        let own = caller as *const () as usize;
+        let path = std::env::current_exe().expect("a path");
+        assert!(
+            path.to_str()
+                .expect("a path")
+                .ends_with(file_of(own).expect("a file"))
+        );
+        assert_ne!(caller(), file_of(own));
+        assert_eq!(file_of(0), None);
     }
 }

@@ -12,9 +12,7 @@ pub(crate) use environment::{each_variable, variable};
 pub(crate) use exit::at_exit;
 pub(crate) use fork::watch_forks;
 pub(crate) use memory::anonymous_bytes;
-pub(crate) use modules::{
-    base_of, call_stack, file_name, is_loader, modules_of_no_caller, path_of, stay_loaded, unloads,
-};
+pub(crate) use modules::{c_library, file_name, is_loader, path_of, stay_loaded, unloads};
 pub(crate) use process::{
     MAX_PATH, admit_file_size, coarse_nanoseconds, command_line, executable, is_privileged,
     write_to_error_output,

@@ -5,27 +5,14 @@ use alloc_core::TryString;
 
 use crate::record::{Own, own};
 
-/// Return addresses of this thread, innermost first. Returns their number.
-#[cfg(target_env = "gnu")]
-pub(crate) fn call_stack(frames: &mut [*mut c_void]) -> usize {
-    let room = c_int::try_from(frames.len()).unwrap_or(0);
-    // SAFETY: room for `room` addresses.
-    let found = unsafe { libc::backtrace(frames.as_mut_ptr(), room) };
-    usize::try_from(found).unwrap_or(0)
-}
-
-#[cfg(not(target_env = "gnu"))]
-pub(crate) fn call_stack(_: &mut [*mut c_void]) -> usize {
-    0
-}
-
-/// Where files begin whose frames are not the caller's: this one and the C library.
-pub(crate) fn modules_of_no_caller() -> [usize; 2] {
+/// Frames of its file are not the caller's.
+pub(crate) fn c_library() -> usize {
     let free = libc::free as unsafe extern "C" fn(*mut c_void);
-    [call_stack as *const c_void, free as *const c_void].map(base_of)
+    free as usize
 }
 
-fn info_of(address: *const c_void) -> Option<libc::Dl_info> {
+/// The path of the file with this address, which must not be unloaded meanwhile.
+pub(crate) fn path_of(address: *const c_void) -> Option<TryString<Own>> {
     let mut info = libc::Dl_info {
         dli_fname: ptr::null(),
         dli_fbase: ptr::null_mut(),
@@ -34,17 +21,9 @@ fn info_of(address: *const c_void) -> Option<libc::Dl_info> {
     };
     // SAFETY: any address, and a place for the answer.
     let found = unsafe { libc::dladdr(address, &raw mut info) };
-    (found != 0 && !info.dli_fname.is_null()).then_some(info)
-}
-
-/// Where the file with this address begins; 0 if it is in none.
-pub(crate) fn base_of(address: *const c_void) -> usize {
-    info_of(address).map_or(0, |info| info.dli_fbase.addr())
-}
-
-/// The path of the file with this address, which must not be unloaded meanwhile.
-pub(crate) fn path_of(address: *const c_void) -> Option<TryString<Own>> {
-    let info = info_of(address)?;
+    if found == 0 || info.dli_fname.is_null() {
+        return None;
+    }
     // SAFETY: a name of the dynamic linker, which stays while its file is loaded.
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().ok()?;
     TryString::try_from_str_in(path, own()).ok()

@@ -14,9 +14,7 @@ use std::ptr::NonNull;
 use crate::request::Signal;
 
 pub(crate) use environment::{each_variable, variable};
-pub(crate) use modules::{
-    base_of, call_stack, file_name, is_loader, modules_of_no_caller, path_of, stay_loaded, unloads,
-};
+pub(crate) use modules::{c_library, file_name, is_loader, path_of, stay_loaded, unloads};
 pub(crate) use process::{
     MAX_PATH, anonymous_bytes, at_exit, coarse_nanoseconds, command_line, executable,
     write_to_error_output,

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use alloc_core::TryString;
 
 use windows_sys::Win32::Foundation::HMODULE;
-use windows_sys::Win32::System::Diagnostics::Debug::RtlCaptureStackBackTrace;
 use windows_sys::Win32::System::LibraryLoader::{
     GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, GET_MODULE_HANDLE_EX_FLAG_PIN,
     GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, GetModuleFileNameW, GetModuleHandleExW,
@@ -17,16 +16,9 @@ use crate::once::OnceAcrossForks;
 use crate::record::Own;
 use crate::settings::complain;
 
-/// Return addresses of this thread, innermost first. Returns their number.
-pub(crate) fn call_stack(frames: &mut [*mut c_void]) -> usize {
-    let room = u32::try_from(frames.len()).unwrap_or(0);
-    // SAFETY: room for `room` addresses.
-    unsafe { RtlCaptureStackBackTrace(0, room, frames.as_mut_ptr(), ptr::null_mut()) }.into()
-}
-
-/// Where the file begins whose frames are not the caller's: a driver calls this one's callbacks itself.
-pub(crate) fn modules_of_no_caller() -> [usize; 1] {
-    [base_of(call_stack as *const c_void)]
+/// A driver calls this library's callbacks itself.
+pub(crate) const fn c_library() -> usize {
+    0
 }
 
 /// NULL would stand for the executable.
@@ -39,12 +31,6 @@ fn module_of(address: *const c_void, how: u32) -> Option<HMODULE> {
     // SAFETY: any address, and a place for the answer.
     let found = unsafe { GetModuleHandleExW(how, address.cast(), &raw mut module) };
     (found != 0 && !module.is_null()).then_some(module)
-}
-
-/// Where the file with this address begins; 0 if it is in none.
-pub(crate) fn base_of(address: *const c_void) -> usize {
-    module_of(address, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT)
-        .map_or(0, |module| module.addr())
 }
 
 /// The path of the file with this address, which must not be unloaded meanwhile.
@@ -118,7 +104,7 @@ pub(crate) fn unloads() -> u64 {
 pub(crate) fn stay_loaded() {
     static PINNED: OnceAcrossForks = OnceAcrossForks::new();
     PINNED.call_once(|| {
-        if module_of(call_stack as *const c_void, GET_MODULE_HANDLE_EX_FLAG_PIN).is_none() {
+        if module_of(stay_loaded as *const c_void, GET_MODULE_HANDLE_EX_FLAG_PIN).is_none() {
             let error = std::io::Error::last_os_error();
             complain(format_args!(
                 "the layer may be unloaded while it is called: GetModuleHandleExW fails: {error}"

@@ -1,7 +1,7 @@
 use std::ffi::{CString, c_char, c_void};
 use std::ptr;
 
-use super::modules::{base_of, call_stack, file_name, path_of, unloads};
+use super::modules::{file_name, path_of, unloads};
 use super::text::{from_wide, to_wide};
 use super::{anonymous_bytes, each_variable, variable};
 use crate::description::is_loader;
@@ -50,13 +50,7 @@ fn wn8_addresses_lie_in_the_files_that_were_loaded() {
         Some(path.as_str())
     );
     assert!(file_name(&path).ends_with(".exe") && !file_name(&path).contains('\\'));
-    assert_eq!(
-        (base_of(ptr::null()), path_of(ptr::null()).map(drop)),
-        (0, None)
-    );
-    let mut frames = [ptr::null_mut(); 8];
-    assert!(call_stack(&mut frames) > 1);
-    assert_eq!(base_of(frames[0]), base_of(own));
+    assert!(path_of(ptr::null()).is_none());
     assert!(is_loader(r"C:\Windows\System32\Vulkan-1.dll"));
     assert!(!is_loader(r"C:\vulkan-1.dll\driver.dll") && !is_loader(""));
 }
