@@ -106,7 +106,7 @@ mod handlers {
     use core::ffi::c_int;
     use std::time::{Duration, Instant};
 
-    use super::{AccountTable, GATE, Ordering, UNLISTED, account, in_child, threads};
+    use super::{GATE, Ordering, UNLISTED, account, held, in_child, threads};
     use crate::sync::{AtomicU8, Relaxed as _};
 
     type Handler = Option<extern "C" fn()>;
@@ -126,7 +126,7 @@ mod handlers {
     }
 
     extern "C" fn before() {
-        if threads::with_table(|own| own.is_some_and(holds_locks)) {
+        if threads::with_table(|own| own.is_some_and(|own| held(own) != 0)) {
             // The thread of a signal handler cannot wait for those that wait for its lock.
             return;
         }
@@ -168,10 +168,6 @@ mod handlers {
             tries = tries.wrapping_add(1);
             threads::relax(tries);
         }
-    }
-
-    fn holds_locks(table: &AccountTable) -> bool {
-        super::held(table) != 0
     }
 
     extern "C" fn after() {

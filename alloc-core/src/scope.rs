@@ -37,7 +37,6 @@ impl Scope {
 
     /// The scope's position in [`Scope::ALL`], `0..5`.
     #[must_use]
-    #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -58,7 +57,6 @@ impl Scope {
 
     /// Vulkan's number for this scope.
     #[must_use]
-    #[inline]
     pub const fn as_raw(self) -> u32 {
         self as u32
     }

@@ -12,7 +12,6 @@ macro_rules! flags {
             $($(#[$bit_doc])* pub const $bit: Self = Self(1 << $place);)*
 
             /// Every bit of `other` is set here.
-            #[inline]
             #[must_use]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
@@ -24,14 +23,12 @@ macro_rules! flags {
             }
 
             /// The bits set here but not in `other`.
-            #[inline]
             #[must_use]
             pub const fn without(self, other: Self) -> Self {
                 Self(self.0 & !other.0)
             }
 
             /// No bit is set.
-            #[inline]
             #[must_use]
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
@@ -90,14 +87,12 @@ macro_rules! vulkan_masks {
     ($($name:ident)*) => {$(
         impl $name {
             /// From Vulkan's mask.
-            #[inline]
             #[must_use]
             pub const fn from_raw(raw: u32) -> Self {
                 Self(raw)
             }
 
             /// Vulkan's mask.
-            #[inline]
             #[must_use]
             pub const fn as_raw(self) -> u32 {
                 self.0

@@ -42,28 +42,24 @@ pub enum Ownership {
 
 impl Region {
     /// Its id for tables, aliases and C; stale for ever after the region is freed.
-    #[inline]
     #[must_use]
     pub const fn id(&self) -> RegionId {
         self.id
     }
 
     /// Its memory object, for binding, not for mapping or freeing; `None` for a wrapped buffer without a backing.
-    #[inline]
     #[must_use]
     pub const fn memory(&self) -> Option<MemoryHandle> {
         self.memory
     }
 
     /// Its start, in bytes from the start of the memory object; 0 if that is not known.
-    #[inline]
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
     /// The requested bytes: of a buffer its size, of an image those that it requires.
-    #[inline]
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
@@ -84,21 +80,18 @@ impl Region {
     }
 
     /// Its start, in bytes from the start of its buffer (`VkBufferCopy`), or without a buffer from the start of its root.
-    #[inline]
     #[must_use]
     pub const fn copy_offset(&self) -> u64 {
         self.buffer_offset
     }
 
     /// Index of its memory type; `None` for a wrapped buffer.
-    #[inline]
     #[must_use]
     pub const fn memory_type(&self) -> Option<u32> {
         self.memory_type
     }
 
     /// The properties of its memory; `None` for a wrapped buffer without a backing.
-    #[inline]
     #[must_use]
     pub const fn memory_properties(&self) -> Option<PropertyFlags> {
         match self.memory {
@@ -108,7 +101,6 @@ impl Region {
     }
 
     /// Whether it, or the root of a crop, has a memory object of its own.
-    #[inline]
     #[must_use]
     pub const fn is_dedicated(&self) -> bool {
         self.is_dedicated
@@ -117,7 +109,6 @@ impl Region {
     /// The first byte of a region that is [mapped while it lives](crate::RegionOptions::mapped), valid for [`size`](Region::size) bytes, as
     /// a [`Mapping`](crate::allocator::Mapping) is. Of a crop while its root lives; of a wrapped buffer as long as the pointer of its
     /// [backing](crate::allocator::Backing) is valid.
-    #[inline]
     #[must_use]
     pub const fn mapped(&self) -> Option<NonNull<u8>> {
         match self.mapped {
@@ -127,7 +118,6 @@ impl Region {
     }
 
     /// The owner of its memory.
-    #[inline]
     #[must_use]
     pub const fn ownership(&self) -> Ownership {
         self.ownership

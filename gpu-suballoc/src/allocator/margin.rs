@@ -60,11 +60,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// True if there was a moment without a thread about to write a margin: the margins of all regions found before are written then.
     pub(crate) fn margins_are_written(&self) -> bool {
         (0..MAX_ATTEMPTS).any(|_| {
-            let is_idle = self.arming.load(Ordering::Acquire) == 0;
-            if !is_idle {
-                core::hint::spin_loop();
-            }
-            is_idle
+            core::hint::spin_loop();
+            self.arming.load(Ordering::Acquire) == 0
         })
     }
 
