@@ -266,19 +266,23 @@ fn wn10_drivers_are_those_of_the_variable_and_of_the_registry() {
         listed.stdout.contains("own_icd") && listed.stdout.contains("other_icd"),
         "{listed}"
     );
+    // The drivers that are listed while the registry has the value.
+    let listed_with = |key: &str, value: &[&str]| {
+        let reg = |words: &[&[&str]]| {
+            let done = Child::new("reg").args(words.concat()).run();
+            assert_eq!(done.code, Some(0), "{done}");
+        };
+        reg(&[&["add", key, "/v"], value, &["/f"]]);
+        let listed = program
+            .with_driver(steward(["drivers"]))
+            .env_remove("VK_DRIVER_FILES")
+            .run();
+        reg(&[&["delete", key, "/v", value[0], "/f"]]);
+        listed
+    };
+    let other = other.display().to_string();
     let key = r"HKLM\SOFTWARE\Khronos\Vulkan\Drivers";
-    let value = other.display().to_string();
-    let add = ["add", key, "/v", &value, "/t", "REG_DWORD", "/d", "0", "/f"];
-    let added = Child::new("reg").args(add).run();
-    assert_eq!(added.code, Some(0), "{added}");
-    let listed = program
-        .with_driver(steward(["drivers"]))
-        .env_remove("VK_DRIVER_FILES")
-        .run();
-    let removed = Child::new("reg")
-        .args(["delete", key, "/v", &value, "/f"])
-        .run();
-    assert_eq!(removed.code, Some(0), "{removed}");
+    let listed = listed_with(key, &[&other, "/t", "REG_DWORD", "/d", "0"]);
     assert!(
         listed.stdout.contains("other_icd") && !listed.stdout.contains("own_icd"),
         "{listed}"
@@ -289,15 +293,7 @@ fn wn10_drivers_are_those_of_the_variable_and_of_the_registry() {
         "5c4c3332-344d-483c-8739-259e934c9cc8",
     ] {
         let key = format!(r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{{{class}}}\0099");
-        let add = ["add", &key, "/v", "VulkanDriverName", "/d", &value, "/f"];
-        let added = Child::new("reg").args(add).run();
-        assert_eq!(added.code, Some(0), "{added}");
-        let listed = program
-            .with_driver(steward(["drivers"]))
-            .env_remove("VK_DRIVER_FILES")
-            .run();
-        let removed = Child::new("reg").args(["delete", &key, "/f"]).run();
-        assert_eq!(removed.code, Some(0), "{removed}");
+        let listed = listed_with(&key, &["VulkanDriverName", "/d", &other]);
         assert!(listed.stdout.contains("other_icd"), "{class}: {listed}");
     }
     let manifest = program.manifest.display().to_string();
