@@ -37,15 +37,14 @@ pub(super) struct Shown {
 /// With `exact` the innermost frame is a stopped instruction and stays.
 pub(super) fn shown(frames: &[Vec<Function>], exact: bool) -> Shown {
     let outer = outer_end(frames);
-    let inner = |is_one: fn(&str) -> bool| {
-        let all = |functions: &&Vec<Function>| {
-            !functions.is_empty() && functions.iter().all(|function| is_one(&function.name))
-        };
+    let inner = |is_one: fn(&Function) -> bool| {
+        let all =
+            |functions: &&Vec<Function>| !functions.is_empty() && functions.iter().all(is_one);
         let first = frames[..outer].iter().take_while(all).count();
         let inlined = frames[..outer].get(first).map_or(0, |functions| {
             let known = functions
                 .iter()
-                .take_while(|function| is_one(&function.name))
+                .take_while(|function| is_one(function))
                 .count();
             if known == functions.len() { 0 } else { known }
         });
@@ -66,10 +65,12 @@ pub(super) fn shown(frames: &[Vec<Function>], exact: bool) -> Shown {
         inlined: 0,
     };
     let is_some = |shown: &Shown| !shown.frames.is_empty();
-    Some(inner(|name| is_ours(name) || is_of(name, &LIBRARY)))
-        .filter(is_some)
-        .or_else(|| Some(inner(is_ours)).filter(is_some))
-        .unwrap_or_else(whole)
+    Some(inner(|function| {
+        is_ours(function) || is_of(function, &LIBRARY)
+    }))
+    .filter(is_some)
+    .or_else(|| Some(inner(is_ours)).filter(is_some))
+    .unwrap_or_else(whole)
 }
 
 /// The frames of program, libraries and driver, without the runtime that called `main` or the thread.
@@ -97,33 +98,49 @@ fn outer_end(frames: &[Vec<Function>]) -> usize {
         return frames.len();
     };
     let calls = |functions: &&Vec<Function>| {
-        !functions.is_empty()
-            && functions
-                .iter()
-                .all(|function| is_of(&function.name, &LIBRARY))
+        !functions.is_empty() && functions.iter().all(|function| is_of(function, &LIBRARY))
     };
     first - frames[..first].iter().rev().take_while(calls).count()
 }
 
-fn is_ours(name: &str) -> bool {
+fn is_ours(function: &Function) -> bool {
+    let name = &function.name;
     let path = path(name);
     let calls = CALLERS.iter().any(|caller| {
         path.strip_prefix(caller)
             .is_some_and(|rest| rest.starts_with("::"))
     });
-    SHIMS.iter().any(|shim| name.starts_with(shim)) || (!calls && is_of(name, &OURS))
+    SHIMS.iter().any(|shim| name.starts_with(shim)) || (!calls && is_of(function, &OURS))
 }
 
-fn is_of(name: &str, crates: &[&str]) -> bool {
-    path(name)
-        .split_once("::")
-        .is_some_and(|(first, _)| crates.contains(&first))
+fn is_of(function: &Function, crates: &[&str]) -> bool {
+    match path(&function.name).split_once("::") {
+        Some((first, _)) => crates.contains(&first),
+        None => crates
+            .iter()
+            .any(|name| is_in(function.file.as_deref().unwrap_or(""), name)),
+    }
+}
+
+/// The file is the crate's: tables of lines alone have no modules in the names of what is inlined. A program may have a folder `core` too.
+fn is_in(file: &str, name: &str) -> bool {
+    let Some((before, _)) = file.rsplit_once("/src/").filter(|_| file.ends_with(".rs")) else {
+        return false;
+    };
+    let (above, folder) = before.rsplit_once('/').unwrap_or(("", before));
+    match LIBRARY.contains(&name) {
+        true => folder == name && above.ends_with("/library"),
+        false => folder
+            .replace('-', "_")
+            .strip_prefix(name)
+            .is_some_and(|rest| !rest.starts_with(char::is_alphabetic)),
+    }
 }
 
 /// The path of a function's owner: of `<a::B<C> as d::E>::f` the type's, or the trait's if the type is a parameter.
 fn path(name: &str) -> &str {
     let Some(inner) = name.strip_prefix('<') else {
-        return name;
+        return name.split('<').next().unwrap_or(name);
     };
     let type_ = inner.trim_start_matches(['&', '*', '[', '(', '<']);
     let type_ = ["mut ", "const ", "dyn "]
@@ -236,6 +253,32 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn a_function_without_modules_is_its_files_crate_s() {
+        for (file, crate_) in [
+            ("/home/src/debug-guard/src/guard/allocate.rs", "debug_guard"),
+            (
+                "/registry/src/index/alloc-core-0.1.0/src/context/allocate.rs",
+                "alloc_core",
+            ),
+            ("/rustc/0123/library/core/src/ops/function.rs", "core"),
+        ] {
+            let function = |file: &str| Function {
+                name: "f<a::T>".to_owned(),
+                file: Some(file.to_owned()),
+                line: None,
+            };
+            assert!(is_of(&function(file), &[crate_]), "{file}");
+            assert!(!is_of(&function(file), &["hashbrown"]), "{file}");
+            assert!(
+                !is_of(&function(&file.replace(".rs", ".c")), &[crate_]),
+                "{file}"
+            );
+        }
+        assert!(!is_in("/home/engine/core/src/renderer.rs", "core"));
+        assert!(!is_in("/home/debug-guarded/src/main.rs", "debug_guard"));
     }
 
     #[test]

@@ -146,29 +146,30 @@ impl Symbols {
         let mut found = Vec::new();
         if let Ok(mut frames) = file.find_frames(address) {
             while let Ok(Some(frame)) = frames.next() {
-                let Some(function) = frame.function else {
-                    continue;
-                };
-                let name = function.demangle().map(String::from).unwrap_or_default();
-                let location = frame.location;
+                let name = frame
+                    .function
+                    .and_then(|function| function.demangle().map(String::from).ok());
+                let (file, line) = frame
+                    .location
+                    .map_or((None, None), |location| (location.file, location.line));
                 found.push(Function {
-                    name,
-                    file: location
-                        .as_ref()
-                        .and_then(|location| location.file)
-                        .map(str::to_owned),
-                    line: location.and_then(|location| location.line),
+                    name: name.unwrap_or_default(),
+                    file: file.map(str::to_owned),
+                    line,
                 });
             }
         }
-        if found.is_empty()
-            && let Some(symbol) = file.find_symbol(address)
-        {
-            found.push(Function {
-                name: demangle_auto(symbol.into(), None).into_owned(),
-                ..Function::default()
-            });
+        if found.is_empty() {
+            found.push(Function::default());
         }
+        // Tables of lines alone have no function, or one without its modules.
+        if let (Some(outermost), Some(symbol)) = (found.last_mut(), file.find_symbol(address)) {
+            let symbol = demangle_auto(symbol.into(), None);
+            if is_path_of(&symbol, &outermost.name) {
+                outermost.name = symbol.into_owned();
+            }
+        }
+        found.retain(|function| !function.name.is_empty());
         found
     }
 }
@@ -182,6 +183,13 @@ impl fmt::Display for Function {
         }
         Ok(())
     }
+}
+
+/// The symbol is the same function, with its modules.
+fn is_path_of(symbol: &str, name: &str) -> bool {
+    let bare = name.split('<').next().unwrap_or(name);
+    let is_same = bare.starts_with('{') || (!bare.is_empty() && symbol.contains(bare));
+    name.is_empty() || (is_same && symbol.contains("::") && !bare.contains("::"))
 }
 
 /// A pipe would wait for its writer; only files have tables.
