@@ -24,13 +24,10 @@ pub(crate) struct ThreadState {
     early: Cell<bool>,
 }
 
-/// The mark "inside a callback"; dropping it removes the mark.
-///
-/// The mark is only written: to read and restore it would cost a callback about 1 ns. So the return of an inner callback removes the mark
-/// of the outer one, too.
+/// The mark "inside a callback"; dropping it restores what was before.
 ///
 /// As a pointer it stays on its thread. None without thread state.
-pub(crate) struct InCallback(Option<NonNull<ThreadState>>);
+pub(crate) struct InCallback(Option<(NonNull<ThreadState>, bool)>);
 
 /// The mark of an allocation of a checker or a recorder for itself; dropping it removes the mark.
 pub(crate) struct Growth(());
@@ -184,8 +181,8 @@ pub(crate) fn early_callback() {
 #[inline(always)]
 pub(crate) fn enter_callback() -> InCallback {
     InCallback(with_state(|thread| {
-        thread.in_callback.set(true);
-        imp::lasting(thread)
+        let outer = thread.in_callback.replace(true);
+        imp::lasting(thread).map(|thread| (thread, outer))
     }))
 }
 
@@ -197,9 +194,9 @@ pub(crate) fn in_callback() -> bool {
 impl Drop for InCallback {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(thread) = self.0 {
+        if let Some((thread, outer)) = self.0 {
             // SAFETY: this thread's state, which has no destructor and exists until the thread ends.
-            unsafe { thread.as_ref() }.in_callback.set(false);
+            unsafe { thread.as_ref() }.in_callback.set(outer);
         }
     }
 }

@@ -79,3 +79,29 @@ fn a_bridge_that_is_dropped_as_its_backing_reenters_the_application_is_leaked() 
         "its context is closed"
     );
 }
+
+#[test]
+fn a_bridge_is_busy_until_its_own_callback_returns_whichever_returned_within() {
+    let (outer, inner) = (RefCell::new(Some(bridge())), bridge());
+    let driver = Driver(outer.borrow().as_ref().expect("there").raw());
+    let told = RefCell::new(String::new());
+    let hook = |request| {
+        let Some(closed) = is_request(request).then(|| outer.take()).flatten() else {
+            return;
+        };
+        use_callbacks(Driver(inner.raw()));
+        assert!(in_callback());
+        let busy = closed.close().expect_err("its callback runs");
+        told.replace(busy.to_string());
+        outer.replace(Some(busy.value));
+    };
+    let block = with_hook(1, &hook, || driver.alloc(100, 8, Scope::Object));
+    assert_eq!(
+        told.take(),
+        "a callback runs on this thread: close again when it has returned"
+    );
+    assert!(!in_callback());
+    driver.free(block);
+    let outer = outer.take().expect("it came back");
+    outer.close().expect("no callback runs");
+}

@@ -20,7 +20,7 @@ use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, Scoped};
 use testkit::{Call, HookedAllocator, Moment, Request, run_hook, with_hook};
 use vk_callbacks::bridge::{BareBridge, leaked_bridges};
 use vk_callbacks::check::{Checked, CheckedOwner, FindingKind};
-use vk_callbacks::command::{BracketCoverage, current_command};
+use vk_callbacks::command::{BracketCoverage, current_command, in_callback};
 use vk_callbacks::raw::{RawCallbacks, RawScope};
 use vk_callbacks::{
     Bridge, CallbackAllocator, Checker, Command, FallbackChain, Judge, MultiAlloc, Object, OwnerId,
