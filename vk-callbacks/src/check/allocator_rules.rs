@@ -257,13 +257,13 @@ impl<'t> Engine<'_, 't> {
         });
         let owner = self.numbered(block.owner).filter(|_| went == Some(true));
         let Some(owner) = owner else { return false };
-        self.discount(block, owner);
-        self.discount_command_block(&caller, block);
         let call = CallbackCall {
             caller,
             owner,
             callbacks: 0,
         };
+        self.discount(block, &call);
+        self.discount_command_block(&caller, block);
         self.report(CheckFinding {
             owner: None,
             owner_kind: ELSEWHERE,

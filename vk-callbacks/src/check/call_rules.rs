@@ -154,7 +154,7 @@ impl<'t> Engine<'_, 't> {
             caller.command(),
             (owner.number(), callbacks),
         );
-        owner.count_block(&block);
+        owner.count_block(caller.thread);
         let mut before = None;
         let merge = |there: &mut BlockRecord<'t>| before = Some(core::mem::replace(there, block));
         let put = match room {
@@ -165,7 +165,7 @@ impl<'t> Engine<'_, 't> {
             }
         };
         if put.is_err() {
-            owner.discount_block(&block);
+            owner.discount_block(caller.thread);
             return put;
         }
         owner.change_usage(block.scope(), None, Some(block.size));
@@ -178,10 +178,10 @@ impl<'t> Engine<'_, 't> {
 
     /// A block in transit is counted until its reallocation returns.
     #[inline]
-    pub(super) fn discount(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) {
-        if let Some(owner) = self.counted_by(block, owner) {
+    pub(super) fn discount(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) {
+        if let Some(owner) = self.counted_by(block, call.owner) {
             owner.change_usage(block.scope(), Some(block.size), None);
-            owner.discount_block(block);
+            owner.discount_block(call.caller.thread);
         }
     }
 
@@ -232,7 +232,7 @@ impl<'t> Engine<'_, 't> {
         if before.state != BlockState::Live {
             return;
         }
-        self.discount(before, call.owner);
+        self.discount(before, call);
         let kind = if before.stays {
             FindingKind::OldBlockGivenAway
         } else {
@@ -311,12 +311,12 @@ impl<'t> Engine<'_, 't> {
                 self.withdraw_leftover(&block);
             }
             if pass != Pass::Not {
-                self.discount(&block, owner);
+                self.discount(&block, call);
                 self.discount_command_block(caller, &block);
             }
             return pass;
         }
-        self.discount(&block, owner);
+        self.discount(&block, call);
         self.discount_command_block(caller, &block);
         if block.reported_as != ReportedAs::Nothing {
             self.leaked_block_freed(caller, &block);
@@ -465,7 +465,7 @@ impl<'t> Engine<'_, 't> {
             ours
         });
         if stayed != Some(true) {
-            self.discount(block, call.owner);
+            self.discount(block, call);
         }
         if stayed == Some(false) {
             self.report(call.finding_of_block(FindingKind::OldBlockGivenAway, block));
@@ -504,7 +504,7 @@ impl<'t> Engine<'_, 't> {
             }
         };
         if let Some(owner) = self.counted_by(block, call.owner) {
-            owner.move_block((block, &moved), record);
+            owner.move_block(call.caller.thread, record);
             owner.change_usage(block.scope(), Some(block.size), Some(size));
         } else {
             record();

@@ -4,17 +4,18 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Each block is counted before it is recorded, and discounted after it left the record. An address has one of eight lines, so threads
-/// with blocks of their own seldom write to the same cache line.
+/// Each block is counted before it is recorded, and discounted after it left the record. A thread has one of eight lines, and shares it
+/// with none of the seven that began next.
 ///
-/// Both sums of a line only grow. [`LiveBlocks::any`] reads all discounts first: a block that moves is counted at its new address
-/// before it is discounted at the old one, so whoever sees the discount sees that count, in whichever line.
+/// Both sums of a line only grow. [`LiveBlocks::any`] reads all discounts first: a block that moves is counted before it is discounted,
+/// so whoever sees the discount sees that count, in whichever line.
 pub(crate) struct LiveBlocks {
     last: Line,
     others: [Line; 7],
 }
 
-#[repr(align(64))]
+/// Two lines of a cache: processors fetch them in pairs.
+#[repr(align(128))]
 struct Line {
     counted: AtomicU64,
     discounted: AtomicU64,
@@ -38,28 +39,27 @@ impl LiveBlocks {
     }
 
     #[inline]
-    fn of(&self, address: u64) -> &Line {
-        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.others.get((hash >> 61) as usize).unwrap_or(&self.last)
+    fn of(&self, thread: u64) -> &Line {
+        self.others.get((thread % 8) as usize).unwrap_or(&self.last)
     }
 
     #[inline]
-    pub(crate) fn count(&self, address: u64) {
-        let counted = &self.of(address).counted;
+    pub(crate) fn count(&self, thread: u64) {
+        let counted = &self.of(thread).counted;
         counted.fetch_add(1, Ordering::Relaxed);
     }
 
     #[inline]
-    pub(crate) fn discount(&self, address: u64) {
-        let discounted = &self.of(address).discounted;
+    pub(crate) fn discount(&self, thread: u64) {
+        let discounted = &self.of(thread).discounted;
         discounted.fetch_add(1, Ordering::Release);
     }
 
     #[inline]
-    pub(crate) fn move_block(&self, (old, new): (u64, u64), record: impl FnOnce()) {
-        self.count(new);
+    pub(crate) fn move_block(&self, thread: u64, record: impl FnOnce()) {
+        self.count(thread);
         record();
-        self.discount(old);
+        self.discount(thread);
     }
 
     /// Several owners may have counted and discounted the blocks of one another; then one of them answers.

@@ -8,7 +8,6 @@ use alloc_core::{Scope, ScopeUsage};
 
 use super::finding::{CheckFinding, FindingKind};
 use super::live_blocks::LiveBlocks;
-use super::records::BlockRecord;
 use crate::command::{BracketCoverage, OwnerId};
 
 /// An owner of callbacks, pinned in the checker's memory until the engine ends.
@@ -111,23 +110,18 @@ impl<'t> CallbackOwner<'t> {
     }
 
     #[inline]
-    pub(crate) fn count_block(&self, block: &BlockRecord<'_>) {
-        self.live_blocks.count(block.address.get());
+    pub(crate) fn count_block(&self, thread: u64) {
+        self.live_blocks.count(thread);
     }
 
     #[inline]
-    pub(crate) fn discount_block(&self, block: &BlockRecord<'_>) {
-        self.live_blocks.discount(block.address.get());
+    pub(crate) fn discount_block(&self, thread: u64) {
+        self.live_blocks.discount(thread);
     }
 
     #[inline]
-    pub(crate) fn move_block(
-        &self,
-        (old, new): (&BlockRecord<'_>, &BlockRecord<'_>),
-        record: impl FnOnce(),
-    ) {
-        let addresses = (old.address.get(), new.address.get());
-        self.live_blocks.move_block(addresses, record);
+    pub(crate) fn move_block(&self, thread: u64, record: impl FnOnce()) {
+        self.live_blocks.move_block(thread, record);
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! A hash table in locked shards, in the checker's memory.
 //!
 //! ```text
-//!   key --keyed hash--> hash   four bits in the middle: the shard, the others: hashbrown's
+//!   key --keyed hash--> hash   four bits in the middle: the shard (of a block: of its address), the others: hashbrown's
 //!   shard: lock, HashTable [entry | gone entry | free ..], the number of promised places
 //! ```
 //!
@@ -30,6 +30,11 @@ const FIRST_ENTRIES: usize = 28;
 
 pub(crate) trait TableEntry: Copy {
     fn key(&self) -> u64;
+    /// What chooses the shard. The hash is the key's.
+    #[inline]
+    fn shard(&self, hash: u64) -> u64 {
+        hash >> 32
+    }
     /// Such entries have the same key.
     fn same(&self, other: &Self) -> bool;
     fn gone(&self) -> bool;
@@ -46,7 +51,8 @@ pub(crate) struct ShardedTable<'h, E: TableEntry, const SHARDS: usize = 16> {
     shards: [Shard<E>; SHARDS],
 }
 
-#[repr(align(64))]
+/// Two lines of a cache: processors fetch them in pairs.
+#[repr(align(128))]
 struct Shard<E>(StateMutex<ShardEntries<E>>);
 
 /// Behind a lock the lifetime of the memory would make every checker invariant.
@@ -105,10 +111,10 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
             .map(look)
     }
 
-    /// Shows `look` the entries of this key, gone or not, until it returns true.
+    /// Shows `look` the entries of this key, gone or not, until it returns true. Their shard is that of the hash.
     pub(crate) fn among(&self, key: u64, mut look: impl FnMut(&mut E) -> bool) {
         let hash = self.hash_key.hash(key);
-        if let Some(shard) = self.shard(hash) {
+        if let Some(shard) = self.shards.get((hash >> 32) as usize % SHARDS) {
             let mut entries = shard.0.lock();
             entries.full = false;
             let _ = entries
@@ -224,12 +230,7 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
     #[inline]
     fn place_of(&self, entry: &E) -> (u64, Option<&Shard<E>>) {
         let hash = self.hash_key.hash(entry.key());
-        (hash, self.shard(hash))
-    }
-
-    #[inline]
-    fn shard(&self, hash: u64) -> Option<&Shard<E>> {
-        self.shards.get((hash >> 32) as usize % SHARDS)
+        (hash, self.shards.get(entry.shard(hash) as usize % SHARDS))
     }
 
     /// No lock is held while it allocates and frees.

@@ -28,5 +28,5 @@ fn a_judge_whose_memory_reenters_others_says_the_same() {
         }
     };
     assert!(with_hook(1, &hook, run) == expected);
-    assert!(times.get() > 100, "{times:?}");
+    assert!(times.get() > 50, "{times:?}");
 }
