@@ -41,18 +41,14 @@ pub fn with_front<R>(front: usize, call: impl FnOnce() -> R) -> R {
     )
 }
 
-/// A bridge that is calling the context has set `front`.
+/// The front of a bridge that called this context, or one over it, whose request this is.
 pub(crate) fn with_identity<R>(
     context: ContextId,
     name: &'static str,
     label: Option<&str>,
     call: impl FnOnce() -> R,
 ) -> R {
-    let front = with_requester(|outer| {
-        outer
-            .filter(|outer| outer.context.is_none())
-            .map_or(0, |outer| outer.front)
-    });
+    let front = with_requester(|outer| outer.map_or(0, |outer| outer.front));
     with_current(
         &Requester {
             context: Some(context),

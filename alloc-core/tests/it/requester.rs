@@ -354,8 +354,8 @@ fn nested_contexts_tell_their_own_and_restore_the_outer_one() {
     let told = told[0].clone().expect("told");
     assert_eq!(
         (told.context, told.front),
-        (Some(through.0.id()), 0),
-        "the front is of what the bridge asked, not of what is behind"
+        (Some(through.0.id()), 16),
+        "the block of the context behind is the bridge's, front and all"
     );
     // SAFETY: live.
     unsafe { upper.free(block, LAYOUT, Scope::Object) };
