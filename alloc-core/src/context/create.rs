@@ -14,11 +14,12 @@ use crate::budget::{Budget, BudgetKind};
 use crate::error::HostError;
 use crate::fork::watch_forks;
 use crate::host::HostAllocator;
+use crate::owned::NodeBlock;
 use crate::rejected::Rejected;
 use crate::requester::with_identity;
 use crate::scope::Scope;
 use crate::sync::{Ordering, Relaxed as _};
-use crate::unwind::run_to_end;
+use crate::unwind::{Defer, run_to_end};
 
 /// # Safety
 /// The allocator behind `backing` lives until the node is gone or abandoned.
@@ -77,19 +78,20 @@ unsafe fn begin_root(
             leased_elsewhere: 0,
         });
     }
-    let block = node.with_requester(|backing| backing.allocate(layout, scope));
-    let block = block.map_err(|_| node.backing().refusal(layout, scope))?;
-    node.label = match copy_label(options.label, |layout| {
+    let block = node
+        .with_requester(|backing| backing.allocate(layout, scope))
+        .map_err(|_| node.backing().refusal(layout, scope))?;
+    // Freed also where the label's request unwinds.
+    let unused = Defer(|| {
+        // SAFETY: just allocated with this layout and scope.
+        node.with_requester(|backing| unsafe { backing.deallocate(block, layout, scope) });
+    });
+    let label = copy_label(options.label, |layout| {
         node.with_requester(|backing| backing.allocate(layout, scope))
-    }) {
-        Ok(label) => label,
-        Err(refused) => {
-            let error = node.backing().refusal(refused, scope);
-            // SAFETY: just allocated with this layout and scope.
-            node.with_requester(|backing| unsafe { backing.deallocate(block, layout, scope) });
-            return Err(error);
-        }
-    };
+    })
+    .map_err(|refused| node.backing().refusal(refused, scope))?;
+    core::mem::forget(unused);
+    node.label = label;
     if let Some(budget) = options.budget {
         set_budget(&node, budget, None);
         node.budget.charged.set(own_bytes);
@@ -126,13 +128,15 @@ pub(super) unsafe fn make_child(
     let block = parent
         .allocate(ContextNode::LAYOUT, home)
         .map_err(|_| parent.refusal(ContextNode::LAYOUT, home))?;
-    let label =
-        copy_label(options.label, |layout| parent.allocate(layout, home)).map_err(|layout| {
-            let error = parent.refusal(layout, home);
-            // SAFETY: just allocated with this layout and scope.
-            unsafe { parent.deallocate(block, ContextNode::LAYOUT, home) };
-            error
-        })?;
+    // Freed also where the label's request unwinds.
+    let unused = NodeBlock {
+        node: parent,
+        block,
+        layout: ContextNode::LAYOUT,
+    };
+    let label = copy_label(options.label, |layout| parent.allocate(layout, home))
+        .map_err(|layout| parent.refusal(layout, home))?;
+    core::mem::forget(unused);
     let node = ContextNode::new(
         options.backing.unwrap_or(parent.backing),
         options.scope.unwrap_or(home),

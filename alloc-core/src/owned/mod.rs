@@ -8,8 +8,8 @@ use crate::rejected::Rejected;
 use crate::unwind::{Defer, run_to_end};
 
 pub use hold::{Hold, HoldMut, Owned};
-use table::{DOOMED, Locked, NodeBlock, RemovedValue, ValueSlot, ValueType};
-pub(crate) use table::{bytes_freed_with, free_table};
+use table::{DOOMED, Locked, RemovedValue, ValueSlot, ValueType};
+pub(crate) use table::{NodeBlock, bytes_freed_with, free_table};
 
 mod hold;
 mod table;

@@ -435,10 +435,10 @@ pub(super) fn grow_by(node: &ContextNode, missing: usize) -> Result<(), HostErro
 }
 
 /// Freed also where what comes before unwinds.
-pub(super) struct NodeBlock<'n> {
-    pub(super) node: &'n ContextNode,
-    pub(super) block: NonNull<u8>,
-    pub(super) layout: Layout,
+pub(crate) struct NodeBlock<'n> {
+    pub(crate) node: &'n ContextNode,
+    pub(crate) block: NonNull<u8>,
+    pub(crate) layout: Layout,
 }
 
 impl Drop for NodeBlock<'_> {

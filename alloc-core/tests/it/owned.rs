@@ -108,6 +108,16 @@ fn an_allocator_that_unwinds_leaves_nothing_behind() {
         host.1.store(nth, Relaxed);
         assert!(catch_unwind(AssertUnwindSafe(|| to.adopt(&from))).is_err());
         assert_eq!(picture(), before, "request {nth}");
+        let labelled = || ContextOptions::new("new").label("label");
+        host.1.store(nth, Relaxed);
+        let child = AssertUnwindSafe(|| root.child_with(labelled()).is_ok());
+        assert!(catch_unwind(child).is_err());
+        assert_eq!(picture(), before, "a child's request {nth}");
+        host.1.store(nth, Relaxed);
+        // SAFETY: the host outlives it.
+        let other = AssertUnwindSafe(|| unsafe { Context::root(&host, labelled()) }.is_ok());
+        assert!(catch_unwind(other).is_err());
+        assert_eq!(picture(), before, "a root's request {nth}");
     }
     to.adopt(&from).unwrap();
     drop((from, to, root));
