@@ -219,22 +219,18 @@ impl<T> ObjectPlace<T> {
     /// # Errors
     /// No memory.
     pub fn allocate(chain: &FallbackChain<'_>, scope: Scope) -> Result<Self, CallbackError> {
-        Self::allocate_layout(chain, scope, Layout::new::<ObjectLayout<T>>())
+        let block = chain.allocate(Layout::new::<ObjectLayout<T>>(), scope)?;
+        Ok(Self::in_block(block))
     }
 
-    /// `layout` begins with that of `ObjectLayout<T>`.
-    pub(super) fn allocate_layout(
-        chain: &FallbackChain<'_>,
-        scope: Scope,
-        layout: Layout,
-    ) -> Result<Self, CallbackError> {
-        let block = chain.allocate(layout, scope)?;
-        Ok(Self {
+    /// The block's layout begins with that of `ObjectLayout<T>`.
+    pub(super) fn in_block(block: DriverBlock<'_>) -> Self {
+        Self {
             place: block.as_ptr().cast(),
             memory: block.store(),
             name: None,
             word: LOADER_MAGIC,
-        })
+        }
     }
 
     /// The object, with `value` in it.

@@ -327,24 +327,23 @@ impl<T, E> ArrayObject<T, E> {
         mut item: impl FnMut(usize) -> E,
     ) -> Result<Self, Rejected<T, CallbackError>> {
         const { assert!(!needs_drop::<E>(), "items go with the block") };
-        let place = Self::layout(length)
-            .and_then(|(layout, _)| ObjectPlace::allocate_layout(chain, scope, layout));
-        let place = match place {
-            Ok(place) => place,
+        let block = Self::layout(length).and_then(|(layout, _)| chain.allocate(layout, scope));
+        let block = match block {
+            Ok(block) => block,
             Err(error) => return Err(Rejected::new(value, error)),
         };
-        let object = Self {
-            object: place.fill(WithLength { length, value }),
-            items: PhantomData,
-        };
-        let first = Self::first_item(object.object.place());
+        let first = Self::first_item(block.as_ptr().cast());
+        // If one unwinds, the block is freed, and the value dropped.
         for index in 0..length {
             // SAFETY: `layout` has room for `length` items behind the object.
             let at = unsafe { first.add(index) };
             // SAFETY: in the block, aligned by `layout`, and nothing lies there.
             unsafe { at.write(item(index)) };
         }
-        Ok(object)
+        Ok(Self {
+            object: ObjectPlace::in_block(block).fill(WithLength { length, value }),
+            items: PhantomData,
+        })
     }
 
     fn layout(length: usize) -> Result<(Layout, usize), CallbackError> {

@@ -1,12 +1,14 @@
 //! What a driver needs beside plain objects: handles for the loader, arrays in the object's block, domains that hold the callbacks
 //! their own memory comes from, pools.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
+use std::rc::Rc;
 
 use crate::common::{App, Call, SYSTEM as OWN};
 
 use alloc_core::{Scope, TryVec};
-use vk_callbacks::driver::{DeviceDomain, InstanceDomain, ObjectPlace, PoolDomain};
+use vk_callbacks::driver::{ArrayObject, DeviceDomain, InstanceDomain, ObjectPlace, PoolDomain};
 use vk_callbacks::{CallbackAllocator, Object};
 
 fn domains(app: &App) -> (InstanceDomain<'static>, DeviceDomain) {
@@ -113,5 +115,26 @@ fn v30_a_pool_without_callbacks_draws_on_the_next_level() {
         assert_eq!(app.heap.live(), expected);
         pool.close().expect("no child");
         assert_eq!(app.heap.live(), 0);
+    }
+}
+
+#[test]
+fn an_array_whose_items_unwind_leaves_no_block_and_drops_the_value() {
+    let app = App::default();
+    let (instance, device) = domains(&app);
+    let chain = device.chain(&instance, None);
+    let value = Rc::new(());
+    for last in [0, 5, 9] {
+        let create = AssertUnwindSafe(|| {
+            let item = |index| {
+                if index == last {
+                    resume_unwind(Box::new("planted"));
+                }
+                index
+            };
+            ArrayObject::create(&chain, Scope::Object, value.clone(), 10, item).is_ok()
+        });
+        assert!(catch_unwind(create).is_err());
+        assert_eq!((app.heap.live(), Rc::strong_count(&value)), (0, 1));
     }
 }
