@@ -411,3 +411,21 @@ fn what_an_allocator_behind_did_that_unwinds_is_counted() {
         unsafe { host.deallocate(block, bytes(size), Scope::Object) };
     }
 }
+
+#[test]
+fn a_refused_resize_that_passes_through_a_guard_counts_nothing() {
+    let guard = Guard::new(host(Fault::Never), GuardOptions::new(Mode::Off)).expect("memory");
+    let block = guard.allocate(bytes(40), Scope::Object).expect("memory");
+    guard.inner().arm(Fault::Nth(0));
+    // SAFETY: a live block of this guard.
+    let refused = unsafe { guard.resize(block, bytes(40), bytes(80), Scope::Object) };
+    let live = |guard: &Guard<Host>| (guard.stats().live_blocks, guard.stats().live_bytes);
+    assert_eq!((refused, live(&guard)), (Err(AllocError), (1, 40)));
+    // SAFETY: the refused resize left the block live.
+    let moved = unsafe { guard.resize(block, bytes(40), bytes(80), Scope::Object) };
+    let moved = moved.expect("memory");
+    assert_eq!(live(&guard), (1, 80));
+    // SAFETY: a live block of this guard.
+    unsafe { guard.deallocate(moved, bytes(80), Scope::Object) };
+    assert_eq!(live(&guard), (0, 0));
+}

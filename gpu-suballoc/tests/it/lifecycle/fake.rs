@@ -20,6 +20,8 @@ struct FakeState {
     missing: Option<&'static str>,
     /// Of the commands that can fail, the one that does: counted from 1.
     fail: Option<(u64, vk::Result)>,
+    /// What commands for pipelines return that have created one.
+    refused_pipelines: vk::Result,
     asked: u64,
     cache: Vec<u8>,
 }
@@ -77,6 +79,11 @@ impl LifecycleDriver {
     pub(crate) fn fail(&self, fail: Option<(u64, vk::Result)>) {
         let mut state = self.state.lock().unwrap();
         (state.fail, state.asked) = (fail, 0);
+    }
+
+    /// From now on, pipelines are created, and the command returns this.
+    pub(crate) fn refuse_created_pipelines(&self, result: vk::Result) {
+        self.state.lock().unwrap().refused_pipelines = result;
     }
 
     /// True when it did.
@@ -237,7 +244,17 @@ unsafe extern "system" fn create_pipelines(
 ) -> vk::Result {
     assert_eq!(count, 1);
     // SAFETY: the arguments are of the type that this alias of `create_pipeline` has, by Vulkan's contract.
-    unsafe { create_pipeline(device, infos, with, made) }
+    let result = unsafe { create_pipeline(device, infos, with, made) };
+    let refused = driver(device.as_raw())
+        .state
+        .lock()
+        .unwrap()
+        .refused_pipelines;
+    if result == vk::Result::SUCCESS {
+        refused
+    } else {
+        result
+    }
 }
 
 unsafe extern "system" fn begin_cache(

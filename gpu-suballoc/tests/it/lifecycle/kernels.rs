@@ -37,6 +37,15 @@ fn h29_a_kernel_goes_pipelines_first_and_module_last() {
         panic!("the compiler's error")
     };
     assert_eq!(refused, DeviceError::OutOfDeviceMemory.into());
+    driver.fail(None);
+    driver.log();
+    driver.refuse_created_pipelines(vk::Result::ERROR_OUT_OF_HOST_MEMORY);
+    let Err(CacheError::Compile(refused)) = try_kernel(&context, 1) else {
+        panic!("the compiler's error")
+    };
+    assert_eq!(refused, DeviceError::OutOfHostMemory.into());
+    let refused = [&made[..], &["a pipeline"], &gone[1..]].concat();
+    assert_eq!(driver.log(), refused, "the pipeline that was made goes too");
 }
 
 const MINE: StoreIdentity = StoreIdentity {

@@ -208,6 +208,29 @@ fn vma204_a_reserve_that_cannot_be_had_creates_nothing() {
     });
 }
 
+/// A block is not larger than the budget's rest, though less of it was asked for.
+#[test]
+fn vma204_blocks_that_are_made_ahead_stay_within_the_budget() {
+    let mut options = AllocatorOptions::default();
+    options.memory.within_budget = true;
+    budgeted(options, |s| {
+        s.budgets(3 * MIB);
+        s.gpu.set_frame(1);
+        let first = PoolOptions {
+            min_blocks: 1,
+            ..PoolOptions::new(0)
+        };
+        let pool = s.gpu.create_pool(&first);
+        assert!(
+            matches!(pool, Err(GpuError::Limit(Limit::Budget { .. }))),
+            "{pool:?}"
+        );
+        assert_eq!(s.gpu.reserve(MIB, u32::MAX, &any()), Ok(()));
+        let reserved = s.gpu.stats().total.block_bytes;
+        assert!((MIB..=3 * MIB).contains(&reserved), "{reserved} of 3 MiB");
+    });
+}
+
 /// H118 without frames: the query that a new object caused frees what a heap over its budget keeps.
 #[test]
 fn h118_empty_blocks_of_a_heap_that_fills_are_freed_without_a_frame() {
