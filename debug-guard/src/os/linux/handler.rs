@@ -56,9 +56,8 @@ pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), O
         ours.sa_mask = others();
         for signal in SIGNALS {
             // SAFETY: a function that does what signal-safety(7) allows.
-            if let Err(refusal) = memory::answer("sigaction", unsafe {
-                libc::sigaction(signal, &raw const ours, null_mut())
-            }) {
+            let set = unsafe { libc::sigaction(signal, &raw const ours, null_mut()) };
+            if let Err(refusal) = memory::answer("sigaction", set) {
                 INSTALL_STATE.store(null_mut(), Ordering::Release);
                 return Err(refusal);
             }
