@@ -94,10 +94,11 @@ impl<A: HostSource + Clone> Snapshot<A> {
         let mut nodes = TryVec::new_in(allocator.clone());
         let mut labels = TryVec::new_in(allocator);
         loop {
-            let (mut count, mut label_bytes) = (0usize, 0usize);
+            // If `allocator` makes contexts, twice as much room each time ends the loop.
+            let (mut count, mut label_bytes) = (nodes.capacity(), labels.capacity());
             tree::each(top, |node, _| {
-                count = count.saturating_add(1);
-                label_bytes = label_bytes.saturating_add(node.label().map_or(0, str::len));
+                count += 1;
+                label_bytes += node.label().map_or(0, str::len);
             });
             nodes.try_reserve_exact(count)?;
             labels.try_reserve_exact(label_bytes)?;

@@ -245,3 +245,25 @@ fn values_that_a_backing_gives_while_it_reenters_have_their_own_places() {
     root.close_root().expect("nothing is left");
     assert_nothing_live();
 }
+
+#[test]
+fn a_picture_of_a_tree_that_grows_at_each_of_its_requests_ends() {
+    let root = Context::root_static(&REENTRANT, ContextOptions::new("root")).expect("memory");
+    let more = Rc::new(RefCell::new(Vec::new()));
+    let made = more.clone();
+    let hook = in_hook(&root, move |call, root| {
+        assert!(made.borrow().len() < 1000, "it does not end");
+        if call == ReentrantCall::Allocate || call == ReentrantCall::Grow {
+            let options = ContextOptions::new("more").label("a label");
+            let child = root.child_with(options).expect("memory");
+            made.borrow_mut().push(child);
+        }
+    });
+    let seen = root.snapshot().expect("memory").nodes().len();
+    drop(hook);
+    assert_eq!(seen, 1 + more.borrow().len());
+    assert!((2..20).contains(&seen), "{seen}");
+    more.borrow_mut().clear();
+    root.close_root().expect("nothing is left");
+    assert_nothing_live();
+}
