@@ -23,9 +23,15 @@ impl<'t> Engine<'_, 't> {
         &self,
         memory: A,
     ) -> Result<TryVec<CheckFinding<'t>, A>, HostError> {
+        let left = ShardedTable::new(self.memory, false, MAX_ROWS);
         loop {
-            let left = ShardedTable::new(self.memory, false, MAX_ROWS);
             let moves = self.blocks.moves();
+            // A further try has the room of the one before: memory that moves blocks at each request cannot keep it for ever.
+            let forget = |row: &mut FindingRow<'t>| {
+                row.finding.count = 0;
+                false
+            };
+            let _ = left.next(&mut Cursor::default(), forget);
             self.left_now(&left)?;
             // If blocks moved meanwhile, some may have been missed.
             if self.blocks.moves() == moves {

@@ -152,20 +152,21 @@ fn addresses() -> RawCallbacks {
         static NEXT: AtomicUsize = AtomicUsize::new(1 << 20);
         std::ptr::without_provenance_mut(NEXT.fetch_add(64, Relaxed))
     }
-    unsafe extern "system" fn none(
+    unsafe extern "system" fn moved(
+        data: *mut c_void,
         _: *mut c_void,
-        _: *mut c_void,
-        _: usize,
-        _: usize,
-        _: RawScope,
+        size: usize,
+        align: usize,
+        scope: RawScope,
     ) -> *mut c_void {
-        std::ptr::null_mut()
+        // SAFETY: it reads nothing.
+        unsafe { next(data, size, align, scope) }
     }
     unsafe extern "system" fn nothing(_: *mut c_void, _: *mut c_void) {}
     RawCallbacks {
         p_user_data: std::ptr::null_mut(),
         pfn_allocation: Some(next),
-        pfn_reallocation: Some(none),
+        pfn_reallocation: Some(moved),
         pfn_free: Some(nothing),
         pfn_internal_allocation: None,
         pfn_internal_free: None,
@@ -214,6 +215,44 @@ fn blocks_that_are_left_are_all_told_of_though_the_memory_reenters_the_checker()
         .filter(|(kind, owner, _)| (*kind, *owner) == (FindingKind::LiveAfterDestroy, Some(left)));
     assert_eq!(told.map(|(.., count)| count).sum::<u64>(), 1500);
     blocks.iter().for_each(|block| left_of.free(*block));
+    checker.close().expect("nothing is live");
+}
+
+#[test]
+fn what_is_left_is_found_though_the_memory_moves_a_block_at_each_request() {
+    let (checker, owner) = (checker(&HOST), OwnerId::fresh());
+    let driver = Driver(*watch(&checker, addresses(), owner).raw());
+    let names = names(100);
+    let blocks: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let mut block = std::ptr::null_mut();
+            bracket(&checker, owner, name, || {
+                block = driver.alloc(64, 8, Scope::Object)
+            });
+            block
+        })
+        .collect();
+    let (moving, times) = (Cell::new(blocks[0]), Cell::new(0));
+    let hook = |request| {
+        if is_request(request) && times.get() < 5000 {
+            times.set(times.get() + 1);
+            moving.set(driver.realloc(moving.get(), 64, 8, Scope::Object));
+        }
+    };
+    let left = with_hook(1, &hook, || {
+        let findings = checker
+            .findings_at_end(Scoped::new(&HOST, Scope::Object))
+            .expect("memory");
+        let left = findings
+            .iter()
+            .filter(|found| found.kind == FindingKind::LiveAtEnd);
+        left.map(|found| found.count).sum::<u64>()
+    });
+    assert!((1..1000).contains(&times.get()), "{} requests", times.get());
+    assert_eq!(left, 100);
+    driver.free(moving.get());
+    blocks[1..].iter().for_each(|block| driver.free(*block));
     checker.close().expect("nothing is live");
 }
 
