@@ -233,14 +233,14 @@ impl<'t> Engine<'_, 't> {
     }
 
     /// Returns the owner of the object's callbacks, if it was the last object of that owner.
-    pub(crate) fn destroyed(
-        &self,
+    pub(crate) fn destroyed<'e>(
+        &'e self,
         caller: &CallerContext<'_, 't>,
         kind: &'t str,
         handle: u64,
-        owner: Option<&CallbackOwner<'t>>,
+        owner: Option<&'e CallbackOwner<'t>>,
         command: &'t str,
-    ) -> Option<&CallbackOwner<'t>> {
+    ) -> Option<&'e CallbackOwner<'t>> {
         if handle == 0 {
             return None;
         }
@@ -274,7 +274,9 @@ impl<'t> Engine<'_, 't> {
             // The owner is ambiguous: no count is lowered, and leftovers are reported at the end.
             return None;
         }
-        let creator = OwnerId::from_number(record.owner).and_then(|id| self.owner(id));
+        let same = owner.filter(|owner| owner.number() == record.owner);
+        let creator =
+            same.or_else(|| OwnerId::from_number(record.owner).and_then(|id| self.owner(id)));
         match (creator, owner) {
             (None, Some(_)) => self.report(finding(FindingKind::OnlyAtDestroy)),
             (Some(creator), None) => self.report(CheckFinding {

@@ -128,12 +128,13 @@ impl<'h, 't> OwnerList<'h, 't> {
         })
     }
 
+    #[inline]
     fn entry(&self, key: u64) -> Option<OwnerEntry<'t>> {
-        let mut found = None;
-        self.by_key.among(key, |there| {
-            found = Some(*there);
-            true
-        });
-        found
+        let like = OwnerEntry {
+            key,
+            newest: NonNull::dangling(),
+            oldest: NonNull::dangling(),
+        };
+        self.by_key.with(&like, |there| *there)
     }
 }
