@@ -1,9 +1,11 @@
-//! Names of files in settings: `%p` stands for the number of the process, `%e` for the name of its executable, `%n` for the number of the
-//! report, from 1, `%%` for `%`.
+//! Names of files in settings: `%p` stands for the number of the process, `%t` for the time of its first such name, `%e` for the name of its
+//! executable, `%n` for the number of the report, from 1, `%%` for `%`.
 
 #![forbid(unsafe_code)]
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use alloc_core::{HostError, TryString};
 use vk_report::state_file::EscapedName;
@@ -15,11 +17,27 @@ use crate::report::number_of_report;
 use crate::settings::complain;
 use crate::settings::table::InvalidValue;
 
+static TIME: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn after_fork() {
+    TIME.store(0, Ordering::Relaxed);
+}
+
+/// In nanoseconds, the same from the first call on. Another program of the process (`exec`) has another.
+fn time() -> u64 {
+    let since = SystemTime::UNIX_EPOCH.elapsed();
+    let now = since.map_or(1, |since| since.as_nanos() as u64);
+    match TIME.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => now,
+        Err(first) => first,
+    }
+}
+
 pub(crate) fn pattern(name: &str) -> Result<TryString<Own>, InvalidValue> {
     let mut rest = name;
     while let Some((_, escape)) = rest.split_once('%') {
         rest = escape
-            .strip_prefix(['p', 'e', 'n', '%'])
+            .strip_prefix(['p', 't', 'e', 'n', '%'])
             .ok_or(InvalidValue)?;
     }
     let mut pattern = TryString::new_in(own());
@@ -35,6 +53,7 @@ pub(crate) fn expand(pattern: &str) -> Result<TryString<Own>, HostError> {
         let mut characters = escape.chars();
         match characters.next() {
             Some('p') => name.try_write_fmt(format_args!("{}", std::process::id()))?,
+            Some('t') => name.try_write_fmt(format_args!("{:016x}", time()))?,
             Some('e') => name.try_write_fmt(format_args!(
                 "{}",
                 EscapedName(executable(&mut [0; MAX_PATH]))
@@ -81,7 +100,7 @@ mod tests {
             ("", String::new()),
             ("%p", process.to_string()),
             ("a%p.%e%%p", format!("a{process}.{executable}%p")),
-            ("a%n", "a1".to_owned()),
+            ("%t%n", format!("{:016x}1", super::time())),
             ("\u{e9}%e", format!("\u{e9}{executable}")),
         ] {
             let Ok(pattern) = pattern(name) else {

@@ -35,7 +35,7 @@ pub enum RequestError {
     )]
     NoChannel(u32),
     #[error(
-        "process {0} writes no report as JSON to a file: start it with `steward run`, or set VK_STEWARD_MEMORY_JSON to the name of a file"
+        "process {0} writes no report as JSON to a file: start it with `steward run`, or set VK_STEWARD_MEMORY_JSON to the name of a file, without `%t`"
     )]
     NoFile(u32),
     #[error(

@@ -32,9 +32,9 @@ pub(crate) fn client(test: &str) -> Option<PathBuf> {
     Some(client)
 }
 
-/// A shell, which makes the file of its report one that cannot be written, and runs `program` in its place.
+/// A shell, which does what `make` says with the folder of its report, and runs `program` in its place.
 fn unwritten(options: &[&str], make: &str, program: &[&str]) -> Child {
-    let script = format!("report=${{VK_STEWARD_MEMORY_JSON%/*}}/$$.json; {make}; exec \"$@\"");
+    let script = format!("reports=${{VK_STEWARD_MEMORY_JSON%/*}}; {make}; exec \"$@\"");
     let options = [&["run", "--driver", "lvp*"], options, &["--", "sh", "-c"]].concat();
     steward().args([&options[..], &[&script, "sh"], program].concat())
 }
@@ -44,7 +44,12 @@ fn ly44_a_report_that_cannot_be_written_leaves_the_state() {
     let test = "ly44_a_report_that_cannot_be_written_leaves_the_state";
     let Some(client) = client(test) else { return };
     let client = client.to_str().expect("a name");
-    let ran = unwritten(&["--exit-code"], "mkdir \"$report\"", &[client, "plain"]).run();
+    let ran = unwritten(
+        &["--exit-code"],
+        "export VK_STEWARD_MEMORY_JSON=$reports",
+        &[client, "plain"],
+    )
+    .run();
     ran.assert_code(1);
     for said in [
         "cannot be written (",
@@ -58,9 +63,34 @@ fn ly44_a_report_that_cannot_be_written_leaves_the_state() {
 }
 
 #[test]
+fn ly37_what_a_program_left_is_told_although_it_executes_another_one_that_reports() {
+    let test = "ly37_what_a_program_left_is_told_although_it_executes_another_one_that_reports";
+    let Some(client) = client(test) else { return };
+    let options = ["run", "--driver", "lvp*", "--exit-code", "--"];
+    let ran = |program: &[&str]| steward().args([&options[..], program].concat()).run();
+    let client = client.to_str().expect("a name");
+    let done = ran(&[client, "exec", "plain"]);
+    done.assert_code(1);
+    for said in [
+        "executed another program without a report; its state after command 7",
+        "commands\n(with the 16 bytes in front of each block)\n",
+    ] {
+        assert!(done.stderr.contains(said), "{said}: {done}");
+    }
+    // Two of one number, each the first in its container.
+    let script = "for life in leave plain; do unshare -rpf \"$0\" $life || exit 77; done";
+    let done = ran(&["sh", "-c", script, client]);
+    if done.code == Some(77) {
+        return skip("unshare", test, "there are no containers here");
+    }
+    let reports = done.stderr.matches("callbacks: process 1, ").count();
+    assert!(done.code == Some(1) && reports == 2, "{done}");
+}
+
+#[test]
 fn ly43_a_report_of_another_version_is_no_sign_of_no_instance() {
     let test = "ly43_a_report_of_another_version_is_no_sign_of_no_instance";
-    let ran = unwritten(&[], "echo {} >\"$report\"", &["true"]).run();
+    let ran = unwritten(&[], "echo {} >\"$reports/1.json\"", &["true"]).run();
     ran.assert_code(0);
     assert!(
         ran.stderr.contains("a report cannot be read ("),

@@ -38,7 +38,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "text",
         values: "a file, `-` for the error output, or `none`",
         default: "`-` where `json` is not set",
-        about: "Where the report goes; in the name of a file `%p` is the number of the process, `%e` the name of its executable, `%n` the report's number, from 1.",
+        about: "Where the report goes; in the name of a file `%p` is the number of the process, `%t` a time that tells processes of one number apart (exec, containers), `%e` the name of its executable, `%n` the report's number, from 1.",
         set: |settings, value| store(&mut settings.text, Target::new(value).map(Some)),
     },
     Setting {

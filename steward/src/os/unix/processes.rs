@@ -161,6 +161,8 @@ pub(crate) fn named_file(process: u32, name: &str, number: u64) -> Option<PathBu
             Some('p') => file += &own_number(process).to_string(),
             Some('e') => file += &executable(process),
             Some('n') => file += &number.to_string(),
+            // Only the process knows it.
+            Some('t') => return None,
             _ => file.push('%'),
         }
         rest = characters.as_str();

@@ -34,8 +34,8 @@ pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
     let reports = folder.join(REPORTS);
     // The text is made of the JSON: what the user's variable or settings file says of it would be another one.
     command.env("VK_STEWARD_MEMORY_TEXT", "none");
-    command.env("VK_STEWARD_MEMORY_JSON", reports.join("%p.json"));
-    command.env("VK_STEWARD_MEMORY_STATE", reports.join("%p.state"));
+    command.env("VK_STEWARD_MEMORY_JSON", reports.join("%p-%t.json"));
+    command.env("VK_STEWARD_MEMORY_STATE", reports.join("%p-%t.state"));
     if no_check {
         command.env("VK_STEWARD_MEMORY_CHECK", "false");
     }

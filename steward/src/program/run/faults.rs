@@ -31,7 +31,7 @@ pub(in crate::program) fn settings(
 }
 
 pub(super) fn set_environment(command: &mut Command, guarding: &Guarding, folder: &Path) {
-    for (name, value) in settings(guarding, &folder.join(REPORTS).join("%p.refusals")) {
+    for (name, value) in settings(guarding, &folder.join(REPORTS).join("%p-%t.refusals")) {
         let name = format!("VK_STEWARD_MEMORY_{}", name.to_uppercase());
         command.env(name, value);
     }

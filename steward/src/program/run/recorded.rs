@@ -13,7 +13,7 @@ const EXTENSION: &str = "trace";
 
 /// A trace is judged as a whole, so all commands are recorded.
 pub(super) fn set_environment(command: &mut Command, folder: &Path) {
-    let file = folder.join(REPORTS).join("%p").with_extension(EXTENSION);
+    let file = folder.join(REPORTS).join("%p-%t").with_extension(EXTENSION);
     command.env("VK_STEWARD_MEMORY_RECORD", file);
     command.env("VK_STEWARD_MEMORY_BRACKETS", "all");
 }

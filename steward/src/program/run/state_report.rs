@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 
 use serde::Serialize;
@@ -64,25 +64,29 @@ pub(super) fn of_folder(
     symbols: &mut Symbols,
 ) -> Vec<StateReport> {
     let paths = paths_with_extension(folder, "state");
-    let is_answered = |path: &PathBuf| {
+    let is_answered = |path: &Path| {
         let name = path.file_name();
         name.is_some_and(|name| answered.iter().any(|answered| answered == name))
     };
     let states = paths
         .iter()
-        .filter(|path| !is_answered(path))
-        .filter_map(|path| Some((path, state_file::read(path).ok()?)))
-        .filter(|(_, state)| state.started_commands > state.reported_commands);
-    let reports = states.map(|(path, state)| {
-        let own = (state.process == u64::from(child)).then_some(status);
-        let ended = if own.is_none() && is_locked(path) {
-            "still runs".to_owned()
-        } else {
-            ended(own)
+        .filter_map(|path| Some((path, state_file::read(path).ok()?)));
+    let states: Vec<_> = states.collect();
+    let is_own = |state: &State| state.process == u64::from(child);
+    let last = states.iter().rposition(|(_, state)| is_own(state));
+    let unreported = states.iter().enumerate().filter(|(_, (path, state))| {
+        !is_answered(path) && state.started_commands > state.reported_commands
+    });
+    let reports = unreported.map(|(place, (path, state))| {
+        let ended = match is_own(state) {
+            true if Some(place) == last => ended(Some(status)),
+            true => "executed another program without a report".to_owned(),
+            false if is_locked(path) => "still runs".to_owned(),
+            false => ended(None),
         };
         let stacks = stacks::read(path).ok().flatten();
         report(
-            &state,
+            state,
             &ended,
             missing,
             stacks.map(|stacks| (stacks, &mut *symbols)),
