@@ -26,7 +26,7 @@ pub(crate) use system::loaded_files::LoadedFiles;
 pub(crate) use system::signals::{
     HeldSignals, end_by, run_as_helper, start_bound, survive_file_limit,
 };
-pub(crate) use system::{MORE_MEMORY, NOT_HERE};
+pub(crate) use system::{MORE_MEMORY, NOT_HERE, kill};
 pub(crate) use system::{executable, files, layer_place, manifests, own_folder, processes};
 
 /// The variable's value, unless it is empty.

@@ -506,6 +506,16 @@ fn ly31_each_request_is_refused_in_a_run_of_its_own() {
         (code, &report["is_complete"]),
         (Some(1), &Value::from(false))
     );
+    // Also what it has started.
+    let number = tempfile::NamedTempFile::new().expect("a file");
+    let options = ["--fail=each=1", "--time-limit", "1", "--", "sh", "-c"];
+    let script = "sleep 1000 & echo $! >\"$0\"; wait";
+    let run = steward(&["run"]).args(options).args([script]);
+    run.args([number.path()]).run().assert_code(1);
+    let number = fs::read_to_string(number.path()).expect("a number");
+    let status = fs::read_to_string(format!("/proc/{}/status", number.trim()));
+    let is_running = |status: String| status.contains("sleep") && !status.contains("State:\tZ");
+    assert!(!status.is_ok_and(is_running), "{number} goes on");
     let ended = |run: usize| report["runs"][run]["ended"].as_str();
     // Nothing was refused: another run would end in the same way.
     assert_eq!([ended(0), ended(1)], [Some("hang"), None]);

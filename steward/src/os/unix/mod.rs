@@ -16,3 +16,5 @@ pub(crate) mod manifests;
 pub(crate) mod own_folder;
 pub(crate) mod processes;
 pub(crate) mod signals;
+
+pub(crate) use signals::kill;

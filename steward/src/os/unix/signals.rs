@@ -322,6 +322,12 @@ extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
     unsafe { *error = before };
 }
 
+/// It may have ended meanwhile.
+pub(crate) fn kill(process: u32) {
+    // SAFETY: sends a signal; no memory is touched.
+    unsafe { libc::kill(process.cast_signed(), libc::SIGKILL) };
+}
+
 /// The child is not waited for yet, so that its number is its own.
 fn send(child: &Child, signal: i32) {
     // SAFETY: sends a signal; no memory is touched. It is refused if the child has other users' rights now.

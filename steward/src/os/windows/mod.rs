@@ -18,3 +18,5 @@ pub(crate) mod processes;
 mod registry;
 pub(crate) mod signals;
 mod text;
+
+pub(crate) use processes::kill;

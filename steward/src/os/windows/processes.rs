@@ -13,7 +13,7 @@ use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     Process32FirstW, Process32NextW, TH32CS_SNAPMODULE, TH32CS_SNAPPROCESS,
 };
 use windows_sys::Win32::System::Threading::{
-    OpenProcess, PROCESS_SYNCHRONIZE, WaitForSingleObject,
+    OpenProcess, PROCESS_SYNCHRONIZE, PROCESS_TERMINATE, TerminateProcess, WaitForSingleObject,
 };
 
 use super::files::FALLBACK_FOLDER;
@@ -144,6 +144,18 @@ pub(crate) fn is_running(process: u32) -> bool {
     let opened = unsafe { OwnedHandle::from_raw_handle(opened) };
     // SAFETY: an open process, which is not waited for.
     unsafe { WaitForSingleObject(opened.as_raw_handle(), 0) == WAIT_TIMEOUT }
+}
+
+/// It may have ended meanwhile.
+pub(crate) fn kill(process: u32) {
+    // SAFETY: numbers alone.
+    let opened = unsafe { OpenProcess(PROCESS_TERMINATE, 0, process) };
+    if !opened.is_null() {
+        // SAFETY: a new handle, which nobody else closes.
+        let opened = unsafe { OwnedHandle::from_raw_handle(opened) };
+        // SAFETY: an open process.
+        unsafe { TerminateProcess(opened.as_raw_handle(), 1) };
+    }
 }
 
 pub(crate) fn is_there(process: u64) -> bool {

@@ -15,7 +15,8 @@ use super::reports::Reports;
 use super::{complain, faults, no_report, prepare};
 use crate::cli::RunArgs;
 use crate::os::executable;
-use crate::os::{ChildKind, HeldSignals, ended_by, exit_code, signal_name};
+use crate::os::own_folder::processes_of;
+use crate::os::{ChildKind, HeldSignals, ended_by, exit_code, kill, signal_name};
 use crate::program::{Outcome, ProgramError, files, outputs};
 use crate::table::aligned;
 use vk_report::units::bytes;
@@ -90,6 +91,10 @@ impl Swept<'_> {
                 Ok(mut child) => signals.wait(&mut child, Some((self.limits.time, &|| {})))?,
                 Err(error) => return Ok(super::not_started(&command, &error)),
             };
+            if status.is_none() {
+                // What it started would go on, and hold the folder.
+                processes_of(folder.path()).into_iter().for_each(kill);
+            }
             // How this run ended says nothing of the refusal.
             if let Some(signal) = signals.last() {
                 report.ended_by = Some(signal_name(signal));
