@@ -212,9 +212,9 @@ pub struct ReportArgs {
 /// Whose state to show.
 #[derive(Args, Clone, Debug)]
 pub struct TopArgs {
-    /// The process; not needed if only one program with a state file is running.
-    #[arg(value_name = "PID", conflicts_with = "state", value_parser = number::<u32>(1..=MAX))]
-    pub process: Option<u32>,
+    /// The process, or the name of its executable; not needed if only one program with a state file is running.
+    #[arg(value_name = "PROCESS", conflicts_with = "state")]
+    pub process: Option<String>,
     /// Its state file; `$XDG_RUNTIME_DIR/steward/PID` if absent.
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,

@@ -10,9 +10,12 @@ use std::{env, io, thread};
 use vk_report::state_file::{self, ReadStateError, State, StateUsage};
 use vk_report::units::bytes;
 
+use super::requests::processes_named;
 use super::{Outcome, ProgramError};
 use crate::cli::TopArgs;
-use crate::os::processes::{all_states, is_there, own_number, processes, sees_all, state_of};
+use crate::os::processes::{
+    all_states, is_there, listed, own_number, processes, sees_all, state_of,
+};
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -30,7 +33,7 @@ pub enum TopError {
         "no running program has a state file: start one with `steward run`, or with VK_STEWARD_MEMORY_STATE; it appears with the first instance"
     )]
     NoProgram,
-    #[error("several programs are running: name one of the processes {0}")]
+    #[error("several programs are running: name one of them by its number: {0}")]
     Several(String),
 }
 
@@ -40,13 +43,16 @@ struct Watched {
 }
 
 pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    let (file, known) = match (&options.state, options.process) {
-        (Some(file), known) => (file.clone(), known),
-        (None, Some(process)) => (
-            state_of(process).ok_or(TopError::NoState(process))?,
-            Some(process),
-        ),
-        (None, None) => only_state().map(|(process, file)| (file, Some(process)))?,
+    let (file, known) = match (&options.state, &options.process) {
+        (Some(file), _) => (file.clone(), None),
+        (None, Some(named)) => match named.parse() {
+            Ok(process) => (
+                state_of(process).ok_or(TopError::NoState(process))?,
+                Some(process),
+            ),
+            Err(_) => only_state(&processes_named(named)?)?,
+        },
+        (None, None) => only_state(&[])?,
     };
     let watched = Watched { file, known };
     let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -211,19 +217,20 @@ impl Whereabouts {
     }
 }
 
-fn only_state() -> Result<(u32, PathBuf), TopError> {
+/// Of these processes, or of all.
+fn only_state(of: &[u32]) -> Result<(PathBuf, Option<u32>), TopError> {
     let mut found = all_states();
+    found.retain(|(process, _)| of.is_empty() || of.contains(process));
     found.sort();
     found.dedup_by_key(|(process, _)| *process);
     match &mut *found {
-        [] => Err(TopError::NoProgram),
-        [(process, file)] => Ok((*process, std::mem::take(file))),
+        [] => Err(of
+            .first()
+            .map_or(TopError::NoProgram, |process| TopError::NoState(*process))),
+        [(process, file)] => Ok((std::mem::take(file), Some(*process))),
         several => {
-            let several: Vec<_> = several
-                .iter()
-                .map(|(process, _)| process.to_string())
-                .collect();
-            Err(TopError::Several(several.join(", ")))
+            let several: Vec<_> = several.iter().map(|(process, _)| *process).collect();
+            Err(TopError::Several(listed(&several)))
         }
     }
 }

@@ -200,6 +200,11 @@ fn ly73_programs_are_named_and_those_that_do_not_answer_too() {
         no_stacks.stderr.contains("`steward run --stacks`"),
         "{no_stacks}"
     );
+    let top = |of: &str| steward(&["top", "--once", of]).run();
+    let several = top(name);
+    several.assert_code(2);
+    let listed = format!("{} (asked-twice)", first.number);
+    assert!(several.stderr.contains(&listed), "{several}");
     second.signal(libc::SIGSTOP);
     let (one, report) = asked(name);
     one.assert_code(2);
@@ -223,6 +228,8 @@ fn ly73_programs_are_named_and_those_that_do_not_answer_too() {
     std::os::unix::fs::symlink(&named, &link).expect("a link");
     let linked = run(&[], &link, &["serve", "default"]);
     asked(by_link).0.assert_code(0);
+    top(by_link).assert_code(0);
+    top("asked-nobody").assert_code(2);
     let (nobody, _) = asked("asked-nobody");
     nobody.assert_code(2);
     let running = format!("{} (asked-twice)", linked.number);
