@@ -416,6 +416,20 @@ fn ly37_a_program_that_executes_another_leaves_its_state_and_the_other_reports()
 }
 
 #[test]
+fn ly41_a_setting_that_is_no_text_is_named() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let test = "ly41_a_setting_that_is_no_text_is_named";
+    let Some(program) = program(test) else { return };
+    let folder = folder();
+    let child = in_folder(program, "plain", &folder);
+    let value = OsStr::from_bytes(b"bad\xff");
+    let done = child.env("VK_STEWARD_MEMORY_RECORD", value).run();
+    let said = "VK_STEWARD_MEMORY_RECORD=bad\\xff is left out: it is no UTF-8 text";
+    assert!(done.stderr.contains(said), "{done}");
+}
+
+#[test]
 fn ly38_instances_of_constructors_and_an_exit_from_a_thread_are_reported() {
     let test = "ly38_instances_of_constructors_and_an_exit_from_a_thread_are_reported";
     let Some(program) = program(test) else { return };

@@ -3,8 +3,9 @@ use std::ffi::{CStr, c_char};
 use alloc_core::{HostError, TryString};
 
 use crate::record::{Own, own};
+use crate::settings::{ENVIRONMENT_PREFIX, complain};
 
-/// Variables that are not UTF-8 are left out.
+/// Variables that are not UTF-8 are left out, the layer's own not without a word.
 pub(crate) fn each_variable(
     mut take: impl FnMut(&str) -> Result<(), HostError>,
 ) -> Result<(), HostError> {
@@ -21,8 +22,19 @@ pub(crate) fn each_variable(
         }
         // SAFETY: each entry is a string that ends with 0.
         let variable = unsafe { CStr::from_ptr(variable) };
-        if let Ok(variable) = variable.to_str() {
-            take(variable)?;
+        match variable.to_str() {
+            Ok(variable) => take(variable)?,
+            Err(_)
+                if variable
+                    .to_bytes()
+                    .starts_with(ENVIRONMENT_PREFIX.as_bytes()) =>
+            {
+                complain(format_args!(
+                    "{} is left out: it is no UTF-8 text",
+                    variable.to_bytes().escape_ascii()
+                ));
+            }
+            Err(_) => {}
         }
         // SAFETY: this entry was not the last, NULL.
         next = unsafe { next.add(1) };
