@@ -4,6 +4,7 @@ use std::env;
 use std::io::{self, Write as _};
 use std::process::{self, ExitCode};
 
+use vk_report::report::steers;
 use vk_steward::cli::Cli;
 use vk_steward::program::{self, Outcome};
 
@@ -26,8 +27,10 @@ fn main() -> ExitCode {
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             error.end_if_interrupted();
+            // It may list names of others, and drivers in lines.
+            let said = error.to_string().replace(|c| steers(c) && c != '\n', " ");
             // If the error output is closed, the exit code remains.
-            let _ = writeln!(io::stderr(), "steward: {error}");
+            let _ = writeln!(io::stderr(), "steward: {said}");
             ExitCode::from(2)
         }
     }

@@ -1,7 +1,13 @@
 #![forbid(unsafe_code)]
 
-/// Each row is a line; there is no newline at the end.
+use vk_report::report::one_line;
+
+/// Each row is a line, whatever names are in it; there is no newline at the end.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<_>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| one_line(cell)).collect())
+        .collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -24,7 +30,7 @@ mod tests {
     #[test]
     fn cells_never_run_together() {
         let long = "vkGetPhysicalDeviceSurfaceSupportKHR";
-        let rows = [["command", "of"], [long, long], ["", "x"]];
+        let rows = [["command", "of"], [long, long], ["\u{1b}[2J\n", "x"]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
         let text = aligned(&rows);
         let lines: Vec<_> = text.lines().collect();

@@ -67,6 +67,10 @@ pub(crate) struct AnnouncedLayer {
 }
 
 /// Where the loader finds them.
+pub(crate) fn has_none() -> bool {
+    find_all().is_empty()
+}
+
 pub(crate) fn layers() -> Vec<AnnouncedLayer> {
     let named = [
         "VK_LAYER_PATH",

@@ -165,7 +165,7 @@ pub enum ProgramError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The output was closed.
-    #[error("the output ended: {0}")]
+    #[error("the output ended, or the system refused something: {0}")]
     Output(#[from] io::Error),
     /// The process was asked to end while a child ran, which has ended.
     #[error("ended by {}", signal_name(*.0))]

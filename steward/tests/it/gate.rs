@@ -80,16 +80,21 @@ fn what_tested_nothing_is_not_green() {
         ),
     ];
     // The other word size of this machine: the layer cannot be loaded.
-    let elf = {
+    let executable = |name: &str, text: &[u8]| {
         use std::os::unix::fs::PermissionsExt as _;
-        let path = folder.path().join("other");
-        let mut elf = [0_u8; 64];
-        elf[..7].copy_from_slice(b"\x7fELF\x01\x01\x01");
-        (elf[16], elf[18]) = (2, 3);
-        fs::write(&path, elf).expect("a file");
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("a file");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its owner");
         path.display().to_string()
     };
+    let elf = {
+        let mut elf = [0_u8; 64];
+        elf[..7].copy_from_slice(b"\x7fELF\x01\x01\x01");
+        (elf[16], elf[18]) = (2, 3);
+        executable("other", &elf)
+    };
+    let [plain, odd] = [("plain", "exit 0\n"), ("odd", "#!/nonexistent\n")]
+        .map(|(name, text)| executable(name, text.as_bytes()));
     let cases: &[(&[&str], i32, &str)] = &[
         (
             &["run", "--fail=each", "true"],
@@ -107,6 +112,14 @@ fn what_tested_nothing_is_not_green() {
             "time limit",
         ),
         (&["run", "--fail=each", &elf], 126, "cannot be run"),
+        (
+            &["run", "./no\u{1b}[2J"],
+            127,
+            "steward: ./no [2J cannot be run (No such file or directory (os error 2)): give its path",
+        ),
+        (&["run", "/"], 126, "chmod +x"),
+        (&["run", &plain], 126, "begin with `#!`"),
+        (&["run", &odd], 127, "it is there, but not the interpreter"),
         (&["run", "--fail=nth=0", "true"], 1, "met the plan nth=0"),
         (
             &["run", "--guard=strict", "true"],

@@ -4,7 +4,7 @@
 
 use std::env;
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +32,19 @@ pub(crate) fn why_no_layer(program: &Path) -> Option<String> {
              the layer would pass everything through"
         )
     })
+}
+
+/// What to do about a program that could not be started.
+pub(crate) fn remedy(program: &Path, error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOENT) if find(program).is_some_and(|file| file.exists()) => {
+            "it is there, but not the interpreter that its first line names, or its dynamic linker"
+        }
+        Some(libc::ENOENT) => "give its path, or its name in a folder of PATH",
+        Some(libc::ENOEXEC) => "let it begin with `#!` and its interpreter, or run it with `sh`",
+        Some(libc::EACCES) => "name a file that may be executed (chmod +x)",
+        _ => "see whether it starts without `steward run`",
+    }
 }
 
 /// Elsewhere than in a set-uid program they are not.

@@ -1,7 +1,7 @@
 //! What keeps the layer out of a program.
 
 use std::env;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
 use std::os::windows::io::{AsRawHandle as _, FromRawHandle as _, OwnedHandle};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,11 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken}
 
 /// `SECURITY_MANDATORY_HIGH_RID`.
 const HIGH: u32 = 0x3000;
+
+/// What to do about a program that could not be started.
+pub(crate) const fn remedy(_: &Path, _: &io::Error) -> &'static str {
+    "give its path, or its name in a folder of PATH"
+}
 
 /// Returns `None` if there is no known obstacle, or the file is not found.
 pub(crate) fn why_no_layer(program: &Path) -> Option<String> {

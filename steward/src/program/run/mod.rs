@@ -42,6 +42,7 @@ use reports::Reports;
 use state_report::Missing;
 use sweep::SweepLimits;
 use vk_report::guard_run::Guarding;
+use vk_report::report::one_line;
 
 pub(super) use requested::report;
 
@@ -192,8 +193,9 @@ fn prepare(
 }
 
 fn not_started(command: &Command, error: &io::Error) -> Outcome {
-    let program = command.get_program().display();
-    complain(&format!("{program} cannot be run ({error})"));
+    let program = Path::new(command.get_program());
+    let (shown, remedy) = (program.display(), executable::remedy(program, error));
+    complain(&format!("{shown} cannot be run ({error}): {remedy}"));
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     Outcome::Exited(if is_missing { NOT_FOUND } else { NOT_RUNNABLE })
 }
@@ -349,7 +351,7 @@ fn no_room(folder: &Path) -> Option<String> {
 }
 
 fn complain(what: &str) {
-    let _ = writeln!(io::stderr(), "steward: {what}");
+    let _ = writeln!(io::stderr(), "steward: {}", one_line(what));
 }
 
 fn code(status: ExitStatus) -> i32 {

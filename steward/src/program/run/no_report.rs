@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 
 use super::reports::Reports;
 use super::search_path::installed_manifests;
+use crate::drivers;
 use crate::os::executable::why_variables_are_ignored;
 use crate::os::{ended_by, signal_name};
 
@@ -33,14 +34,23 @@ fn causes() -> String {
     variables.sort();
     for (name, value) in variables {
         let (name, value) = (name.display(), value.display());
-        if ["VK_LOADER_LAYERS_DISABLE", "VK_LOADER_LAYERS_ALLOW"].contains(&&*name.to_string()) {
-            causes += &format!("; {name} is set ({value}), and may switch the layer off");
-        } else if name.to_string() == "VK_STEWARD_MEMORY_MATCH" {
-            causes += &format!("; {name} is set ({value}), and leaves other programs out");
-        }
+        let effect = match &*name.to_string() {
+            "VK_LOADER_LAYERS_DISABLE" | "VK_LOADER_LAYERS_ALLOW" => "may switch the layer off",
+            "VK_STEWARD_MEMORY_MATCH" => "leaves other programs out",
+            "VK_DRIVER_FILES"
+            | "VK_ICD_FILENAMES"
+            | "VK_LOADER_DRIVERS_SELECT"
+            | "VK_LOADER_DRIVERS_DISABLE" => "may leave no driver",
+            _ => continue,
+        };
+        causes += &format!("; {name} is set ({value}), and {effect}");
     }
     if let Some(why) = why_variables_are_ignored() {
         causes += &format!("; {why}");
+    }
+    if drivers::has_none() {
+        causes +=
+            "; no manifest of a driver is installed, and without a driver there is no instance";
     }
     for manifest in installed_manifests() {
         causes += &format!(
