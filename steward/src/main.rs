@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             error.end_if_interrupted();
-            // It may list names of others, and drivers in lines.
+            // Lines stay.
             let said = error.to_string().replace(|c| steers(c) && c != '\n', " ");
             // If the error output is closed, the exit code remains.
             let _ = writeln!(io::stderr(), "steward: {said}");

@@ -2,7 +2,7 @@
 
 use vk_report::report::one_line;
 
-/// Each row is a line, whatever names are in it; there is no newline at the end.
+/// Each row is a line; there is no newline at the end.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<_>> = rows
         .iter()

@@ -23,7 +23,7 @@ pub(crate) fn after_fork() {
     TIME.store(0, Ordering::Relaxed);
 }
 
-/// In nanoseconds, the same from the first call on. Another program of the process (`exec`) has another.
+/// The same from the first call on, until the process executes another program.
 fn time() -> u64 {
     let since = SystemTime::UNIX_EPOCH.elapsed();
     let now = since.map_or(1, |since| since.as_nanos() as u64);

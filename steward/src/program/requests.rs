@@ -18,7 +18,6 @@ use crate::os::processes::{
     is_running, is_stopped, listed, named_file, shown, state_of, with_layer,
 };
 
-/// The process answers at its next command.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -78,7 +77,6 @@ pub(super) fn processes_named(named: &str) -> Result<Vec<u32>, RequestError> {
     Ok(found)
 }
 
-/// The process sets the mark with its next command.
 pub(super) fn mark(process: u32) -> Result<(), RequestError> {
     let file = state_of(process).ok_or(RequestError::NoChannel(process))?;
     let failed = |reason| state_error(process, &file, reason);

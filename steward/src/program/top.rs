@@ -100,7 +100,6 @@ impl Watched {
     }
 }
 
-/// What a state file said at a moment.
 struct Reading {
     at: Instant,
     process: Whereabouts,
@@ -217,7 +216,6 @@ impl Whereabouts {
     }
 }
 
-/// Of these processes, or of all.
 fn only_state(of: &[u32]) -> Result<(PathBuf, Option<u32>), TopError> {
     let mut found = all_states();
     found.retain(|(process, _)| of.is_empty() || of.contains(process));

@@ -34,7 +34,6 @@ pub(crate) fn why_no_layer(program: &Path) -> Option<String> {
     })
 }
 
-/// What to do about a program that could not be started.
 pub(crate) fn remedy(program: &Path, error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ENOENT) if find(program).is_some_and(|file| file.exists()) => {

@@ -322,7 +322,6 @@ extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
     unsafe { *error = before };
 }
 
-/// It may have ended meanwhile.
 pub(crate) fn kill(process: u32) {
     // SAFETY: sends a signal; no memory is touched.
     unsafe { libc::kill(process.cast_signed(), libc::SIGKILL) };

@@ -17,7 +17,6 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken}
 /// `SECURITY_MANDATORY_HIGH_RID`.
 const HIGH: u32 = 0x3000;
 
-/// What to do about a program that could not be started.
 pub(crate) const fn remedy(_: &Path, _: &io::Error) -> &'static str {
     "give its path, or its name in a folder of PATH"
 }

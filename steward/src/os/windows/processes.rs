@@ -146,7 +146,6 @@ pub(crate) fn is_running(process: u32) -> bool {
     unsafe { WaitForSingleObject(opened.as_raw_handle(), 0) == WAIT_TIMEOUT }
 }
 
-/// It may have ended meanwhile.
 pub(crate) fn kill(process: u32) {
     // SAFETY: numbers alone.
     let opened = unsafe { OpenProcess(PROCESS_TERMINATE, 0, process) };

@@ -84,7 +84,6 @@ fn folder_remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// The program keeps its own streams, and its exit status is returned.
 pub(super) fn command(options: &RunArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let guarding = Guarding::from(options.guarding);
     if let Some(runs) = options.guarding.runs_of_sweep() {
@@ -95,7 +94,6 @@ pub(super) fn command(options: &RunArgs, out: &mut dyn Write) -> Result<Outcome,
     let write_expect = options.write_expect.as_deref();
     write_expect.map_or(Ok(None), check::written_before)?;
     let mut options = with_filter(options)?;
-    // A profile needs stacks.
     options.stacks |= options.output.profile.is_some();
     with_layer(&options, &guarding, expect, out)
 }
@@ -222,7 +220,6 @@ fn with_layer(
         command.stdout(io::stderr());
     }
     let ran = signals.spawn(&mut command).and_then(|mut child| {
-        // It has no time limit.
         let status = signals.wait(&mut child, None)?.unwrap_or_default();
         Ok((child.id(), status))
     });

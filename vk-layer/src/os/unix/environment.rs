@@ -5,7 +5,7 @@ use alloc_core::{HostError, TryString};
 use crate::record::{Own, own};
 use crate::settings::{ENVIRONMENT_PREFIX, complain};
 
-/// Variables that are not UTF-8 are left out, the layer's own not without a word.
+/// Variables that are not UTF-8 are left out.
 pub(crate) fn each_variable(
     mut take: impl FnMut(&str) -> Result<(), HostError>,
 ) -> Result<(), HostError> {
