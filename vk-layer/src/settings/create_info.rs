@@ -73,18 +73,22 @@ pub(super) unsafe fn push_setting(
 /// There are `value_count` values of the type.
 unsafe fn value_of(setting: &LayerSetting) -> Result<(Form, TryString<Own>), HostError> {
     let mut text = TryString::new_in(own());
-    let fault = match (setting.value_type, setting.value_count) {
-        (..0 | 8.., _) => format_args!("values of the unknown type {}", setting.value_type),
-        (_, 0) => format_args!("no value: valueCount is 0"),
-        _ if setting.values.is_null() => format_args!("no value: pValues is NULL"),
-        (_, 2..) => format_args!("{} values", setting.value_count),
+    match (setting.value_type, setting.value_count) {
+        (..0 | 8.., _) => {
+            text.try_write_fmt(format_args!(
+                "values of the unknown type {}",
+                setting.value_type
+            ))?;
+        }
+        (_, 0) => text.try_push_str("no value: valueCount is 0")?,
+        _ if setting.values.is_null() => text.try_push_str("no value: pValues is NULL")?,
+        (_, 2..) => text.try_write_fmt(format_args!("{} values", setting.value_count))?,
         _ => {
             // SAFETY: one value of a known type; the pointer is not NULL.
             let form = unsafe { push_value(&mut text, setting.value_type, setting.values) }?;
             return Ok((form, text));
         }
-    };
-    text.try_write_fmt(fault)?;
+    }
     Ok((Form::Fault, text))
 }
 
