@@ -140,22 +140,19 @@ impl<T> GrowableVec<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::alloc::{alloc, dealloc};
     use std::vec::Vec;
 
+    use alloc_core::FromGlobalAlloc;
+
     use super::*;
+    use crate::host_memory;
 
     fn supply(table: &mut GrowableVec<u64>, layout: Layout) -> Option<HostBlock> {
-        // SAFETY: the layout has a size.
-        let block = NonNull::new(unsafe { alloc(layout) }).unwrap();
-        // SAFETY: fresh, of that layout.
-        table.grow_with(unsafe { HostBlock::new(block, layout) })
+        table.grow_with(HostBlock::allocate(&FromGlobalAlloc::SYSTEM, layout).unwrap())
     }
 
     fn free(memory: HostBlock) {
-        let layout = memory.layout();
-        // SAFETY: it came from `supply` above.
-        unsafe { dealloc(memory.into_start().as_ptr(), layout) };
+        host_memory::free(&FromGlobalAlloc::SYSTEM, Some(memory));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Law 1 once more, with other eyes: dhat, in its testing mode, sees no block of any public operation.
 
+#![allow(unreachable_pub, reason = "nothing of a test is for others")]
+
 #[path = "it/fake_vulkan/mod.rs"]
 mod fake_vulkan;
 #[path = "it/operations/mod.rs"]

@@ -1,6 +1,8 @@
 //! Regions on a real device: the first one that the loader shows. What only a driver can answer; everything else is seen on the mock device.
 //! A process of its own.
 
+#![allow(unreachable_pub, reason = "nothing of a test is for others")]
+
 #[allow(dead_code, unused_imports, reason = "each test binary uses its part")]
 mod live;
 #[path = "live_ash/tests.rs"]

@@ -1,6 +1,8 @@
 //! Contexts on real drivers: refusals on the first device that the loader shows, and each driver under the validation layer, with a
 //! defragmentation there. A process of its own.
 
+#![allow(unreachable_pub, reason = "nothing of a test is for others")]
+
 #[path = "live_lifecycle/counting.rs"]
 mod counting;
 #[path = "live_lifecycle/cycles.rs"]

@@ -3,6 +3,8 @@
 //!
 //! Only where the C library is glibc: there its functions have second names, which the counting ones call.
 
+#![allow(unreachable_pub, reason = "nothing of a test is for others")]
+
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 #[path = "malloc_meter/counting.rs"]
 mod counting;

@@ -1,5 +1,7 @@
 //! Law 1: no public operation reaches the global allocator, not even one that does so in vain.
 
+#![allow(unreachable_pub, reason = "nothing of a test is for others")]
+
 #[path = "it/fake_vulkan/mod.rs"]
 mod fake_vulkan;
 #[path = "it/operations/mod.rs"]

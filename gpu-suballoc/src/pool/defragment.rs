@@ -392,13 +392,8 @@ mod drain_plan_tests {
 
     #[test]
     fn df8_ten_thousand_random_heaps_are_planned_within_their_room() {
-        let mut seed = 0x9e37_79b9_7f4a_7c15u64;
-        let mut next = move |below: u64| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed % below
-        };
+        let mut rng = testkit::Rng::new(1);
+        let mut next = |below| rng.below(below);
         let (mut drained, mut pinned) = (0u32, 0u32);
         for _ in 0..if cfg!(miri) { 50 } else { 10_000 } {
             let count = 1 + next(40);

@@ -414,7 +414,7 @@ fn forty_ranges_are_forty_ranges() {
     assert_eq!(
         // SAFETY: the fake looks at no handle, and the ranges live.
         unsafe { device.invalidate(&ranges) },
-        Err(DeviceError::OutOfHostMemory)
+        Err(OutOfHostMemory)
     );
     assert_eq!(
         fake().calls("vkInvalidateMappedMemoryRanges"),
@@ -429,24 +429,15 @@ fn forty_ranges_are_forty_ranges() {
 #[test]
 fn each_refusal_comes_back_as_what_it_is() {
     for (told, heard) in [
-        (
-            vk::Result::ERROR_OUT_OF_HOST_MEMORY,
-            DeviceError::OutOfHostMemory,
-        ),
-        (
-            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
-            DeviceError::OutOfDeviceMemory,
-        ),
-        (
-            vk::Result::ERROR_TOO_MANY_OBJECTS,
-            DeviceError::TooManyObjects,
-        ),
+        (vk::Result::ERROR_OUT_OF_HOST_MEMORY, OutOfHostMemory),
+        (vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, OutOfDeviceMemory),
+        (vk::Result::ERROR_TOO_MANY_OBJECTS, TooManyObjects),
         (
             vk::Result::ERROR_INVALID_EXTERNAL_HANDLE,
-            DeviceError::InvalidExternalHandle,
+            InvalidExternalHandle,
         ),
-        (vk::Result::ERROR_DEVICE_LOST, DeviceError::DeviceLost),
-        (vk::Result::ERROR_UNKNOWN, DeviceError::Other(-13)),
+        (vk::Result::ERROR_DEVICE_LOST, DeviceLost),
+        (vk::Result::ERROR_UNKNOWN, Other(-13)),
     ] {
         set(Fake {
             fail: told,
@@ -463,7 +454,7 @@ fn each_refusal_comes_back_as_what_it_is() {
         assert_eq!(
             // SAFETY: the fake looks at no handle. Offset 0 is the null pointer that it then answers with.
             unsafe { device.map(memory, 0, 1) },
-            Err(DeviceError::MapFailed),
+            Err(MapFailed),
             "null is not believed"
         );
     }

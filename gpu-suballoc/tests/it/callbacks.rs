@@ -49,7 +49,7 @@ const ASKED: [&str; 6] = [
 
 fn take_and_give(device: &AshDevice) {
     let gpu = over(device, FromGlobalAlloc::SYSTEM);
-    let alone = RegionOptions::new().dedicated(DedicatedPolicy::Required);
+    let alone = RegionOptions::new().dedicated(Required);
     let region = gpu
         .allocate(&ResourceRequirements::new(4096, 256), &alone)
         .expect("the fake has memory");

@@ -9,7 +9,7 @@ fn reserved_over_live<const N: usize>(
     lifetimes: [Lifetime; 4],
     turns: [usize; N],
 ) -> [u64; N] {
-    let mock = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::<System>::SYSTEM);
+    let mock = MockDevice::new(Nvidia, FromGlobalAlloc::<System>::SYSTEM);
     let gpu = over(&mock, FromGlobalAlloc::SYSTEM);
     let mut rng = Rng::new(seed);
     let mut live: Vec<Option<Region>> = (0..2000).map(|_| None).collect();
@@ -48,7 +48,7 @@ fn reserved_over_live<const N: usize>(
 #[test]
 fn di13_a_churn_of_mixed_sizes_reserves_little_more_than_its_peak() {
     for seed in 1..=4 {
-        let [ratio] = reserved_over_live(seed, [Lifetime::Unknown; 4], [16_000]);
+        let [ratio] = reserved_over_live(seed, [Unknown; 4], [16_000]);
         assert!(ratio < 1170, "seed {seed}: {ratio}");
     }
 }
@@ -61,7 +61,7 @@ fn di13_what_is_reserved_does_not_creep() {
     } else {
         200_000
     };
-    let (brief, any, lasting) = (Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent);
+    let (brief, any, lasting) = (Transient, Unknown, Persistent);
     let [early, late] = reserved_over_live(5, [brief, any, any, lasting], [20_000, late]);
     assert!(late <= early + 10, "{early}, then {late}");
 }

@@ -3,18 +3,12 @@
 use crate::regions::{Gpu, everywhere};
 use crate::*;
 
-const LINEAR: [BlockAlgorithm; 3] = [
-    BlockAlgorithm::Stack,
-    BlockAlgorithm::DoubleStack,
-    BlockAlgorithm::Ring,
-];
+const LINEAR: [BlockAlgorithm; 3] = [Stack, DoubleStack, Ring];
 const SIZE: u64 = 1 << 16;
 
 #[test]
 fn ge6_a_ring_is_used_to_the_last_byte() {
-    let mut ring =
-        VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, SIZE, 256, BlockAlgorithm::Ring)
-            .unwrap();
+    let mut ring = VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, SIZE, 256, Ring).unwrap();
     let mut live: VecDeque<_> = (0..4)
         .map(|_| ring.allocate(SIZE / 4, 1).unwrap())
         .collect();
@@ -30,7 +24,7 @@ fn ge6_a_ring_is_used_to_the_last_byte() {
 
 #[test]
 fn h98_ge6_blocks_of_each_algorithm_refuse_what_makes_no_sense() {
-    for algorithm in LINEAR.into_iter().chain([BlockAlgorithm::General]) {
+    for algorithm in LINEAR.into_iter().chain([General]) {
         let make = |size, granule| {
             VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, size, granule, algorithm)
                 .map(|_| ())
@@ -38,7 +32,7 @@ fn h98_ge6_blocks_of_each_algorithm_refuse_what_makes_no_sense() {
         assert_eq!(make(1 << 16, 3), Err(VirtualBlockError::Granule));
         assert_eq!(make(255, 256), Err(VirtualBlockError::ZeroSize));
         assert_eq!(make(1 << 40, 1), Err(VirtualBlockError::TooLarge));
-        let [mut block, mut other] = [(); 2].map(|()| {
+        let [mut block, mut other] = each(|| {
             VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, SIZE, 256, algorithm).unwrap()
         });
         // Both are the first of their block: they have the same number.
@@ -68,10 +62,7 @@ fn h98_ge6_blocks_of_each_algorithm_refuse_what_makes_no_sense() {
             upper_address: true,
             ..VirtualAllocationOptions::new(256, 1)
         });
-        if matches!(
-            algorithm,
-            BlockAlgorithm::DoubleStack | BlockAlgorithm::General
-        ) {
+        if matches!(algorithm, DoubleStack | General) {
             assert_eq!(upper.map(|range| range.offset), Ok(SIZE - 256));
         } else {
             assert_eq!(upper, Err(VirtualBlockError::NoUpperEnd));
@@ -107,7 +98,7 @@ fn ge6_a_pool_frees_in_its_order_and_says_so_otherwise() {
                     .is_err()
             );
             let next_of = |live: &mut VecDeque<Region>| {
-                if algorithm == BlockAlgorithm::Ring {
+                if algorithm == Ring {
                     live.pop_front()
                 } else {
                     live.pop_back()
@@ -116,17 +107,17 @@ fn ge6_a_pool_frees_in_its_order_and_says_so_otherwise() {
             };
             let wrong = live.remove(1).expect("in the middle");
             let id = wrong.id();
-            assert_eq!(gpu.free_id(id), Err(GpuMisuse::OutOfOrder.into()));
+            assert_eq!(gpu.free_id(id), refusal(OutOfOrder));
             let refused = gpu.free(wrong).expect_err("it is not its turn");
-            assert_eq!(refused.error, GpuMisuse::OutOfOrder.into());
+            assert_eq!(refused.error, OutOfOrder.into());
             let mut batch = [Some(refused.value)];
             let refused = gpu.free_batch(&mut batch).expect_err("nor in a batch");
-            assert_eq!(refused.error, GpuMisuse::OutOfOrder.into());
+            assert_eq!(refused.error, OutOfOrder.into());
             let wrong = batch[0].take().expect("it was given back");
 
             // Given up before its turn: gone for its owner, and its room later.
             gpu.free_when_unused(wrong).expect("whenever that is");
-            assert_eq!(gpu.free_id(id), Err(GpuMisuse::Stale.into()));
+            assert_eq!(gpu.free_id(id), refusal(Stale));
             assert!(
                 gpu.allocate(&QUARTER, &options).is_err(),
                 "its room is not there yet"
@@ -153,7 +144,7 @@ fn ge6_a_pool_frees_in_its_order_and_says_so_otherwise() {
 
 #[test]
 fn ge6_a_linear_pool_that_placed_nothing_ends_with_all_its_memory() {
-    pools(BlockAlgorithm::Ring, |gpu, options| {
+    pools(Ring, |gpu, options| {
         let larger = ResourceRequirements::new(2 * SIZE, 16);
         assert!(gpu.allocate(&larger, &options).is_err());
     });
@@ -164,7 +155,7 @@ fn ge6_a_linear_pool_that_placed_nothing_ends_with_all_its_memory() {
 fn ge6_a_ring_without_its_newest_region_goes_on_behind_the_one_before() {
     const PART: u64 = SIZE / 16;
     let parts = |count: u64| ResourceRequirements::new(count * PART, 256);
-    pools(BlockAlgorithm::Ring, |gpu, options| {
+    pools(Ring, |gpu, options| {
         let place = |count| gpu.allocate(&parts(count), &options).expect("room");
         let [a, b, c] = [5, 5, 5].map(place);
         gpu.free(a).expect("the oldest");
@@ -184,7 +175,7 @@ fn ge6_a_ring_without_its_newest_region_goes_on_behind_the_one_before() {
 
 #[test]
 fn ge6_a_pool_of_two_stacks_grows_from_both_ends() {
-    pools(BlockAlgorithm::DoubleStack, |gpu, options| {
+    pools(DoubleStack, |gpu, options| {
         let upper = options.upper_address();
         let one = gpu.allocate(&QUARTER, &options).unwrap();
         let two = gpu.allocate(&QUARTER, &upper).unwrap();
@@ -194,21 +185,17 @@ fn ge6_a_pool_of_two_stacks_grows_from_both_ends() {
             [0, SIZE / 4 * 3, SIZE / 2]
         );
         let refused = gpu.free(two).expect_err("three is newer");
-        assert_eq!(refused.error, GpuMisuse::OutOfOrder.into());
+        assert_eq!(refused.error, OutOfOrder.into());
         gpu.free(one).expect("the newest of its end");
         gpu.free(three).expect("the newest of its end");
         gpu.free(refused.value).expect("now it is");
     });
-    for algorithm in [
-        BlockAlgorithm::Stack,
-        BlockAlgorithm::Ring,
-        BlockAlgorithm::General,
-    ] {
+    for algorithm in [Stack, Ring, General] {
         pools(algorithm, |gpu, options| {
             let refused = gpu.allocate(&QUARTER, &options.upper_address());
-            assert_eq!(refused.unwrap_err(), GpuMisuse::NoUpperEnd.into());
+            assert_eq!(refused, refusal(NoUpperEnd));
             let refused = gpu.allocate(&QUARTER, &RegionOptions::new().upper_address());
-            assert_eq!(refused.unwrap_err(), GpuMisuse::NoUpperEnd.into());
+            assert_eq!(refused, refusal(NoUpperEnd));
         });
     }
 }
@@ -228,8 +215,8 @@ fn ge6_a_batch_that_finds_no_room_leaves_a_linear_pool_as_it_was() {
             let mut batch = [const { None }; 3];
             gpu.allocate_batch(&QUARTER, &options, &mut batch)
                 .expect("three more fit");
-            let mut all: Vec<_> = std::iter::once(Some(first)).chain(batch).collect();
-            if algorithm != BlockAlgorithm::Ring {
+            let mut all = Vec::from_iter(std::iter::once(Some(first)).chain(batch));
+            if algorithm != Ring {
                 all.reverse();
             }
             gpu.free_batch(&mut all).unwrap();
@@ -249,7 +236,7 @@ fn ge6_a_ring_keeps_its_reserve_when_it_is_drained() {
             let mut live: VecDeque<_> = (0..200)
                 .map(|_| block.allocate(16, 16).expect("reserved").allocation)
                 .collect();
-            while let Some(next) = if algorithm == BlockAlgorithm::Ring {
+            while let Some(next) = if algorithm == Ring {
                 live.pop_front()
             } else {
                 live.pop_back()

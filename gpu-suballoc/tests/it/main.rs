@@ -1,5 +1,7 @@
 //! All tests of the crate that may share a process. Beside this file stand those that open a driver or count what the process allocates.
 
+#![allow(unreachable_pub, reason = "nothing of a test is for others")]
+
 mod ash_device;
 mod cache;
 mod cache_model;
@@ -42,10 +44,23 @@ use gpu_suballoc::{
     ResourceKind, ResourceRequirements, ShaderCache, VirtualBlock,
 };
 use gpu_suballoc::{
-    allocator::*, ash::*, cache::*, context::*, device::*, error::*, group::*, memory_type::*,
-    pool::*, region::*, report::*, request::*, virtual_block::*,
+    BlockAlgorithm::*,
+    Lifetime::*,
+    allocator::*,
+    ash::*,
+    cache::*,
+    context::*,
+    device::{DeviceError::*, *},
+    error::{GpuMisuse::*, *},
+    group::*,
+    memory_type::*,
+    pool::*,
+    region::*,
+    report::*,
+    request::DedicatedPolicy::*,
+    virtual_block::*,
 };
-use mock_device::*;
+use mock_device::{MockCall::*, MockProfile::*, *};
 use std::alloc::{Layout, System};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -79,4 +94,26 @@ fn over_with<D: DeviceMemory, A: HostAllocator>(
     // SAFETY: a mock, which says what is wrong; infos are valid, and nothing runs on it when a region is freed.
     let made = unsafe { GpuAllocator::new(device, host, options) };
     made.map_err(|refused| refused.error).unwrap()
+}
+
+fn end<D: DeviceMemory, A: HostAllocator>(gpu: GpuAllocator<D, A>) {
+    gpu.close()
+        .map_err(|refused| refused.error)
+        .map(drop)
+        .unwrap();
+}
+
+const COPIED: BufferUsage =
+    BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
+
+fn refusal<T>(why: impl Into<GpuError>) -> Result<T, GpuError> {
+    Err(why.into())
+}
+
+fn times<T>(count: u64, mut make: impl FnMut() -> T) -> Vec<T> {
+    (0..count).map(|_| make()).collect()
+}
+
+fn each<T, const N: usize>(mut make: impl FnMut() -> T) -> [T; N] {
+    std::array::from_fn(|_| make())
 }

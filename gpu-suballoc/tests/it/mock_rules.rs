@@ -5,105 +5,44 @@ mod rules;
 mod threads;
 
 use crate::*;
+use Breach::*;
 
-const COPIED: BufferUsage =
-    BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
 const RGBA8: u32 = 37;
 
 type Mock<'w> = MockDevice<&'w RecordingAllocator>;
 
-// SAFETY of everything below: a mock answers wrong use with a breach and touches nothing; pointers that it maps are used by
-// tests only while mapped.
-fn allocate(mock: &dyn DeviceMemory, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
-    // SAFETY: see above.
-    unsafe { mock.allocate(request) }
+/// Calls of a mock: one answers wrong use with a breach and touches nothing; pointers that it maps are used by tests only while mapped.
+macro_rules! calls {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty = $call:ident($($given:expr),*);)*) => {$(
+        fn $name(mock: &dyn DeviceMemory, $($arg: $type),*) -> $answer {
+            // SAFETY: see above.
+            unsafe { mock.$call($($given),*) }
+        }
+    )*};
 }
+
+type Answer<T = ()> = Result<T, DeviceError>;
+
+calls! {
+    allocate(request: &MemoryRequest) -> Answer<MemoryHandle> = allocate(request);
+    free(memory: MemoryHandle) -> () = free(memory);
+    map(memory: MemoryHandle, offset: u64, size: u64) -> Answer<NonNull<u8>> = map(memory, offset, size);
+    unmap(memory: MemoryHandle) -> () = unmap(memory);
+    flush(memory: MemoryHandle, offset: u64, size: u64) -> Answer = flush(&[MappedRange { memory, offset, size }]);
+    invalidate(memory: MemoryHandle, offset: u64, size: u64) -> Answer = invalidate(&[MappedRange { memory, offset, size }]);
+    create(info: &BufferInfo) -> Answer<BufferHandle> = create_buffer(info);
+    destroy(buffer: BufferHandle) -> () = destroy_buffer(buffer);
+    needs(buffer: BufferHandle) -> ResourceRequirements = buffer_requirements(buffer);
+    bind(buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Answer = bind_buffer(buffer, memory, offset);
+    image(info: &ImageInfo) -> Answer<ImageHandle> = create_image(info);
+    bind_image(image: ImageHandle, memory: MemoryHandle, offset: u64) -> Answer = bind_image(image, memory, offset);
+}
+
 fn memory(mock: &dyn DeviceMemory, size: u64, kind: u32) -> MemoryHandle {
     allocate(mock, &MemoryRequest::new(size, kind)).unwrap()
 }
-fn free(mock: &dyn DeviceMemory, memory: MemoryHandle) {
-    // SAFETY: see above.
-    unsafe { mock.free(memory) }
-}
-fn map(
-    mock: &dyn DeviceMemory,
-    memory: MemoryHandle,
-    offset: u64,
-    size: u64,
-) -> Result<NonNull<u8>, DeviceError> {
-    // SAFETY: see above.
-    unsafe { mock.map(memory, offset, size) }
-}
-fn unmap(mock: &dyn DeviceMemory, memory: MemoryHandle) {
-    // SAFETY: see above.
-    unsafe { mock.unmap(memory) }
-}
-fn flush(
-    mock: &dyn DeviceMemory,
-    memory: MemoryHandle,
-    offset: u64,
-    size: u64,
-) -> Result<(), DeviceError> {
-    // SAFETY: see above.
-    unsafe {
-        mock.flush(&[MappedRange {
-            memory,
-            offset,
-            size,
-        }])
-    }
-}
-fn invalidate(
-    mock: &dyn DeviceMemory,
-    memory: MemoryHandle,
-    offset: u64,
-    size: u64,
-) -> Result<(), DeviceError> {
-    // SAFETY: see above.
-    unsafe {
-        mock.invalidate(&[MappedRange {
-            memory,
-            offset,
-            size,
-        }])
-    }
-}
-fn create(mock: &dyn DeviceMemory, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
-    // SAFETY: see above.
-    unsafe { mock.create_buffer(info) }
-}
 fn buffer(mock: &dyn DeviceMemory, size: u64) -> BufferHandle {
     create(mock, &BufferInfo::new(size, COPIED)).unwrap()
-}
-fn destroy(mock: &dyn DeviceMemory, buffer: BufferHandle) {
-    // SAFETY: see above.
-    unsafe { mock.destroy_buffer(buffer) }
-}
-fn needs(mock: &dyn DeviceMemory, buffer: BufferHandle) -> ResourceRequirements {
-    // SAFETY: see above.
-    unsafe { mock.buffer_requirements(buffer) }
-}
-fn bind(
-    mock: &dyn DeviceMemory,
-    buffer: BufferHandle,
-    memory: MemoryHandle,
-    offset: u64,
-) -> Result<(), DeviceError> {
-    // SAFETY: see above.
-    unsafe { mock.bind_buffer(buffer, memory, offset) }
-}
-fn image(mock: &dyn DeviceMemory, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
-    // SAFETY: see above.
-    unsafe { mock.create_image(info) }
-}
-fn bind_image(
-    mock: &dyn DeviceMemory,
-    image: ImageHandle,
-    memory: MemoryHandle,
-    offset: u64,
-) -> Result<(), DeviceError> {
-    // SAFETY: see above.
-    unsafe { mock.bind_image(image, memory, offset) }
 }
 fn sampled(width: u32, height: u32) -> ImageInfo {
     ImageInfo::new_2d(

@@ -78,7 +78,7 @@ fn pairs_of_refusals() {
             "{what}, after everything was given back"
         );
         gpu.free_batch(&mut [whole]).unwrap();
-        gpu.close().map_err(|refused| refused.error).unwrap();
+        end(gpu);
         assert!(
             mock.violations().is_empty(),
             "{what}: {}",

@@ -72,7 +72,7 @@ impl RacingShared<'_> {
     fn turn(&self, rng: &mut Rng) {
         let visible = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE);
         let (for_life, alone) = (rng.below(4) == 0, rng.below(16) == 0);
-        let policies = [DedicatedPolicy::Allowed, DedicatedPolicy::Required];
+        let policies = [Allowed, Required];
         let options = |lifetime| RegionOptions {
             mapped: for_life,
             ..RegionOptions::new()
@@ -80,8 +80,7 @@ impl RacingShared<'_> {
                 .preference(visible)
                 .dedicated(policies[usize::from(alone)])
         };
-        let lifetime =
-            [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent][rng.below(3) as usize];
+        let lifetime = [Transient, Unknown, Persistent][rng.below(3) as usize];
         let needs = ResourceRequirements::new(64 + rng.below(5000), 1 << rng.below(9));
         match rng.below(16) {
             0..7 => {
@@ -210,26 +209,22 @@ fn race(profile: MockProfile, maps: MapPolicy) {
         pool: Mutex::default(),
     };
     left.into_iter().for_each(|item| shared.end(item));
-    gpu.close().map_err(|refused| refused.error).unwrap();
-    assert!(
-        mock.violations().is_empty() && mock.live_counts().memory == 0,
-        "{}",
-        mock.violations()
-    );
+    end(gpu);
+    mock.assert_ended();
     witness.assert_empty("when the allocator was closed");
 }
 
 #[test]
 fn di1_four_threads_with_blocks_that_stay_mapped() {
-    race(MockProfile::Nvidia, MapPolicy::Persistent);
+    race(Nvidia, MapPolicy::Persistent);
 }
 
 #[test]
 fn four_threads_with_blocks_that_are_unmapped() {
-    race(MockProfile::IntelUma, MapPolicy::Counted);
+    race(IntelUma, MapPolicy::Counted);
 }
 
 #[test]
 fn four_threads_with_memory_that_must_be_flushed() {
-    race(MockProfile::Tiler, MapPolicy::Counted);
+    race(Tiler, MapPolicy::Counted);
 }

@@ -12,7 +12,7 @@ type Mock = MockDevice<System>;
 type Gpu = GpuAllocator<&'static Mock, HookedAllocator<System>>;
 
 const ANY: RegionOptions<'static> = RegionOptions::new();
-const NESTED: GpuError = GpuError::Misuse(GpuMisuse::NestedMap);
+const NESTED: GpuError = GpuError::Misuse(NestedMap);
 
 thread_local! {
     /// How far in.
@@ -25,6 +25,14 @@ struct Scene {
     gpu: OnceLock<Gpu>,
     /// How often the hook did something.
     entered: AtomicU64,
+}
+
+impl std::ops::Deref for Scene {
+    type Target = Gpu;
+
+    fn deref(&self) -> &Gpu {
+        self.gpu.get().unwrap()
+    }
 }
 
 impl Scene {
@@ -48,16 +56,12 @@ impl Scene {
         scene
     }
 
-    fn gpu(&self) -> &Gpu {
-        self.gpu.get().unwrap()
-    }
-
     fn take(&self, options: &RegionOptions<'_>) -> Region {
-        self.gpu().allocate(&needs(500), options).unwrap()
+        self.allocate(&needs(500), options).unwrap()
     }
 
     fn free(&self, region: Region) {
-        self.gpu().free(region).unwrap();
+        self.gpu.get().unwrap().free(region).unwrap();
     }
 
     /// `hook` runs at each such call of the device, but not within itself.
@@ -86,9 +90,9 @@ impl Scene {
     fn end(&self) {
         self.mock.set_hook(None);
         assert!(self.entered.load(SeqCst) > 0, "nothing was entered again");
-        let total = self.gpu().stats().total;
+        let total = self.stats().total;
         assert_eq!((total.regions, total.crops, total.wrapped), (0, 0, 0));
-        self.gpu().trim(u64::MAX);
+        self.trim(u64::MAX);
         assert!(
             self.mock.violations().is_empty(),
             "{}",
@@ -138,21 +142,18 @@ fn assert_apart(one: &Region, other: &Region) {
 
 #[test]
 fn a_device_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
-    for lifetime in [Lifetime::Unknown, Lifetime::Transient, Lifetime::Persistent] {
+    for lifetime in [Unknown, Transient, Persistent] {
         ends(move || {
-            let scene = Scene::new(MockProfile::Nvidia);
+            let scene = Scene::new(Nvidia);
             let inner: &'static Mutex<Vec<Region>> = Box::leak(Box::default());
             let options = RegionOptions::new().lifetime(lifetime);
-            scene.on(MockCall::Allocate, move |scene| {
+            scene.on(Allocate, move |scene| {
                 inner.lock().unwrap().push(scene.take(&options));
-                assert!(scene.gpu().memory_map().is_ok());
+                assert!(scene.memory_map().is_ok());
             });
             let outer = scene.take(&options);
             let regions = std::mem::take(&mut *inner.lock().unwrap());
-            assert_eq!(
-                scene.mock.live_counts().memory,
-                scene.gpu().stats().total.blocks
-            );
+            assert_eq!(scene.mock.live_counts().memory, scene.stats().total.blocks);
             regions
                 .iter()
                 .for_each(|region| assert_apart(&outer, region));
@@ -169,15 +170,15 @@ fn a_device_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
 #[test]
 fn vma204_a_device_that_reenters_from_budget_is_not_asked_by_what_it_calls() {
     ends(|| {
-        let scene = Scene::new(MockProfile::IntelUma);
+        let scene = Scene::new(IntelUma);
         scene.mock.set_budget(0, Some(0));
-        assert!(scene.gpu().set_frame(1));
+        assert!(scene.set_frame(1));
         let within = RegionOptions::new().within_budget();
-        scene.on_each(MockCall::Budget, move || {
+        scene.on_each(Budget, move || {
             assert!(scene.entered.fetch_add(1, SeqCst) < 2, "asked from within");
-            assert!(scene.gpu().allocate(&needs(500), &within).is_err());
+            assert!(scene.allocate(&needs(500), &within).is_err());
         });
-        assert!(scene.gpu().allocate(&needs(500), &within).is_err());
+        assert!(scene.allocate(&needs(500), &within).is_err());
         scene.end();
     });
 }
@@ -186,19 +187,19 @@ fn vma204_a_device_that_reenters_from_budget_is_not_asked_by_what_it_calls() {
 #[test]
 fn vma204_a_budget_does_not_grow_old_while_it_is_asked() {
     ends(|| {
-        let scene = Scene::new(MockProfile::IntelUma);
+        let scene = Scene::new(IntelUma);
         let later = || {
             let turns = scene.entered.fetch_add(1, SeqCst);
             scene.mock.set_clock(Some(Duration::from_secs(turns + 1)));
             turns
         };
         later();
-        scene.on_each(MockCall::Budget, move || {
+        scene.on_each(Budget, move || {
             assert_eq!(later(), 1, "asked from within");
-            let region = scene.gpu().allocate(&needs(500), &ANY);
+            let region = scene.allocate(&needs(500), &ANY);
             scene.free(region.unwrap());
         });
-        let region = scene.gpu().allocate(&needs(500), &ANY);
+        let region = scene.allocate(&needs(500), &ANY);
         assert_eq!(scene.entered.load(SeqCst), 2, "asked once");
         scene.free(region.unwrap());
         scene.end();
@@ -213,16 +214,16 @@ fn di7_a_block_that_empties_during_a_flush_is_not_kept() {
             let mut options = AllocatorOptions::default();
             options.memory.map_policy = map_policy;
             options.memory.keep_empty = Some(0);
-            let scene = Scene::with(MockProfile::Tiler, options);
+            let scene = Scene::with(Tiler, options);
             let region = scene.take(&visible());
             let id = region.id();
-            scene.gpu().map_id(id).unwrap();
-            scene.on(MockCall::Flush, move |scene| {
-                scene.gpu().unmap_id(id).unwrap();
-                scene.gpu().free_id(id).unwrap();
+            scene.map_id(id).unwrap();
+            scene.on(Flush, move |scene| {
+                scene.unmap_id(id).unwrap();
+                scene.free_id(id).unwrap();
             });
-            assert_eq!(scene.gpu().flush_id(id, 0, 500), Ok(()));
-            assert_eq!(scene.gpu().stats().total.blocks, 0, "{map_policy:?}");
+            assert_eq!(scene.flush_id(id, 0, 500), Ok(()));
+            assert_eq!(scene.stats().total.blocks, 0, "{map_policy:?}");
             scene.end();
         });
     }
@@ -232,7 +233,7 @@ fn di7_a_block_that_empties_during_a_flush_is_not_kept() {
 fn a_host_allocator_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
     ends(|| {
         for nth in 0.. {
-            let scene = Scene::new(MockProfile::Nvidia);
+            let scene = Scene::new(Nvidia);
             let (counted, inner) = (Cell::new(0), RefCell::new(None));
             let hook = |request: Request| {
                 if request.moment == Moment::Before && counted.replace(counted.get() + 1) == nth {
@@ -243,7 +244,7 @@ fn a_host_allocator_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
             let [outer, named, crop] = with_hook(1, &hook, || {
                 let outer = scene.take(&ANY);
                 let named = scene.take(&ANY.name("named"));
-                let crop = scene.gpu().crop(&outer, 0, 16, 1).unwrap();
+                let crop = scene.crop(&outer, 0, 16, 1).unwrap();
                 [outer, named, crop]
             });
             let inner = inner.take();
@@ -264,9 +265,9 @@ fn a_host_allocator_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
 #[test]
 fn a_device_that_reenters_from_two_threads_for_one_anothers_blocks_ends_both() {
     ends(|| {
-        let scene = Scene::new(MockProfile::AmdSmallBar);
+        let scene = Scene::new(AmdSmallBar);
         let inside: &'static AtomicU32 = Box::leak(Box::default());
-        scene.on(MockCall::Allocate, move |scene| {
+        scene.on(Allocate, move |scene| {
             // Both are in the driver, or the other one is through already.
             inside.fetch_add(1, SeqCst);
             let begin = Instant::now();
@@ -298,36 +299,33 @@ fn a_device_that_reenters_from_two_threads_for_one_anothers_blocks_ends_both() {
 
 #[test]
 fn a_device_that_reenters_from_map_or_unmap_is_refused_the_same_memory_and_has_any_other() {
-    for call in [MockCall::Map, MockCall::Unmap] {
+    for call in [Map, Unmap] {
         ends(move || {
             let mut options = AllocatorOptions::default();
             options.memory.map_policy = MapPolicy::Counted;
-            let scene = Scene::with(MockProfile::Nvidia, options);
+            let scene = Scene::with(Nvidia, options);
             let alone = RegionOptions {
-                dedicated: DedicatedPolicy::Required,
+                dedicated: Required,
                 ..visible()
             };
             let region: &'static Region = Box::leak(Box::new(scene.take(&visible())));
             let other: &'static Region = Box::leak(Box::new(scene.take(&alone)));
             assert_ne!(region.memory(), other.memory());
             scene.on(call, move |scene| {
-                assert_eq!(scene.gpu().map(region).map(drop), Err(NESTED));
-                assert_eq!(scene.gpu().map_id(region.id()), Err(NESTED));
-                assert_eq!(
-                    scene.gpu().unmap_id(region.id()),
-                    Err(GpuMisuse::NotMapped.into())
-                );
-                assert!(scene.gpu().map(other).is_ok());
-                assert!(scene.gpu().memory_map().is_ok());
+                assert_eq!(scene.map(region).map(drop), Err(NESTED));
+                assert_eq!(scene.map_id(region.id()), Err(NESTED));
+                assert_eq!(scene.unmap_id(region.id()), refusal(NotMapped));
+                assert!(scene.map(other).is_ok());
+                assert!(scene.memory_map().is_ok());
             });
-            let mapping = scene.gpu().map(region).unwrap();
+            let mapping = scene.map(region).unwrap();
             // SAFETY: mapped, and as long as that.
             unsafe { mapping.as_ptr().write_bytes(1, mapping.len()) };
             drop(mapping);
-            drop(scene.gpu().map(region).unwrap());
-            assert_eq!(scene.gpu().info(region.id()).unwrap().maps(), 0);
-            scene.gpu().free_id(region.id()).unwrap();
-            scene.gpu().free_id(other.id()).unwrap();
+            drop(scene.map(region).unwrap());
+            assert_eq!(scene.info(region.id()).unwrap().maps(), 0);
+            scene.free_id(region.id()).unwrap();
+            scene.free_id(other.id()).unwrap();
             scene.end();
         });
     }
@@ -335,9 +333,9 @@ fn a_device_that_reenters_from_map_or_unmap_is_refused_the_same_memory_and_has_a
 
 #[test]
 fn a_device_that_reenters_from_map_of_wrapped_memory_is_refused_the_same_memory() {
-    for call in [MockCall::Map, MockCall::Unmap] {
+    for call in [Map, Unmap] {
         ends(move || {
-            let scene = Scene::new(MockProfile::Nvidia);
+            let scene = Scene::new(Nvidia);
             let types = scene.mock.properties().types;
             let index = types
                 .iter()
@@ -358,26 +356,22 @@ fn a_device_that_reenters_from_map_of_wrapped_memory_is_refused_the_same_memory(
             };
             let wrap = || {
                 scene
-                    .gpu()
                     .wrap(&WrapInfo::new(buffer, 4096).backing(backing))
                     .unwrap()
             };
             let region: &'static Region = Box::leak(Box::new(wrap()));
             let same: &'static Region = Box::leak(Box::new(wrap()));
             scene.on(call, move |scene| {
-                assert_eq!(scene.gpu().map(same).map(drop), Err(NESTED));
-                assert_eq!(scene.gpu().map(region).map(drop), Err(NESTED));
-                scene.free(scene.gpu().crop(same, 0, 16, 1).unwrap());
+                assert_eq!(scene.map(same).map(drop), Err(NESTED));
+                assert_eq!(scene.map(region).map(drop), Err(NESTED));
+                scene.free(scene.crop(same, 0, 16, 1).unwrap());
             });
-            drop(scene.gpu().map(region).unwrap());
-            let both = (
-                scene.gpu().map(region).unwrap(),
-                scene.gpu().map(same).unwrap(),
-            );
+            drop(scene.map(region).unwrap());
+            let both = (scene.map(region).unwrap(), scene.map(same).unwrap());
             assert_eq!(both.0.as_ptr(), both.1.as_ptr());
             drop(both);
-            scene.gpu().free_id(region.id()).unwrap();
-            scene.gpu().free_id(same.id()).unwrap();
+            scene.free_id(region.id()).unwrap();
+            scene.free_id(same.id()).unwrap();
             scene.end();
         });
     }
@@ -389,28 +383,22 @@ fn a_device_that_reenters_from_flush_may_free_what_is_flushed() {
     ends(|| {
         let mut options = AllocatorOptions::default();
         options.memory.map_policy = MapPolicy::Counted;
-        let scene = Scene::with(MockProfile::Tiler, options);
+        let scene = Scene::with(Tiler, options);
         let alone = RegionOptions {
-            dedicated: DedicatedPolicy::Required,
+            dedicated: Required,
             ..visible()
         };
         let info = BufferInfo::new(5000, BufferUsage::TRANSFER_SRC);
         let region: &'static Region =
-            Box::leak(Box::new(scene.gpu().create_buffer(&info, &alone).unwrap()));
-        scene.gpu().map_id(region.id()).unwrap();
+            Box::leak(Box::new(scene.create_buffer(&info, &alone).unwrap()));
+        scene.map_id(region.id()).unwrap();
         let before = scene.mock.live_counts().memory;
-        scene.on(MockCall::Flush, move |scene| {
-            scene.gpu().unmap_id(region.id()).unwrap();
-            scene.gpu().free_id(region.id()).unwrap();
-            assert_eq!(
-                scene.gpu().free_id(region.id()),
-                Err(GpuMisuse::Stale.into())
-            );
-            assert_eq!(
-                scene.gpu().map_id(region.id()).err(),
-                Some(GpuMisuse::Stale.into())
-            );
-            let picture = scene.gpu().memory_map().unwrap();
+        scene.on(Flush, move |scene| {
+            scene.unmap_id(region.id()).unwrap();
+            scene.free_id(region.id()).unwrap();
+            assert_eq!(scene.free_id(region.id()), refusal(Stale));
+            assert_eq!(scene.map_id(region.id()), refusal(Stale));
+            let picture = scene.memory_map().unwrap();
             assert_eq!(picture.leaks().count(), 0, "it is nobody's");
             for (block, ranges) in picture.blocks_with_ranges() {
                 assert_eq!(
@@ -424,15 +412,15 @@ fn a_device_that_reenters_from_flush_may_free_what_is_flushed() {
                 );
             }
         });
-        scene.gpu().flush(region, 0, 100).unwrap();
+        scene.flush(region, 0, 100).unwrap();
         assert_eq!(
             scene.mock.live_counts().memory,
             before - 1,
             "it went when the flush was over"
         );
-        assert_eq!(scene.gpu().stats().total.blocks, before - 1);
+        assert_eq!(scene.stats().total.blocks, before - 1);
         // The place is another one's now, under another id.
-        let next = scene.gpu().create_buffer(&info, &alone).unwrap();
+        let next = scene.create_buffer(&info, &alone).unwrap();
         assert_ne!(next.id(), region.id());
         scene.free(next);
         scene.end();
@@ -443,13 +431,13 @@ fn a_device_that_reenters_from_flush_may_free_what_is_flushed() {
 #[test]
 fn a_host_allocator_that_reenters_a_picture_with_more_to_see_does_not_keep_it_for_ever() {
     ends(|| {
-        let scene = Scene::new(MockProfile::Nvidia);
+        let scene = Scene::new(Nvidia);
         let _first = scene.take(&ANY);
         let hook = |_| {
             scene.entered.fetch_add(1, SeqCst);
             let _kept = scene.take(&ANY);
         };
-        let picture = || scene.gpu().memory_map().unwrap();
+        let picture = || scene.memory_map().unwrap();
         let seen = with_hook(1, &hook, picture);
         let entered = scene.entered.load(SeqCst);
         assert!((1..100).contains(&entered), "{entered} times");
@@ -457,7 +445,7 @@ fn a_host_allocator_that_reenters_a_picture_with_more_to_see_does_not_keep_it_fo
         drop(seen);
         picture()
             .leaks()
-            .for_each(|leak| scene.gpu().free_id(leak.id).unwrap());
+            .for_each(|leak| scene.free_id(leak.id).unwrap());
         scene.end();
     });
 }
@@ -465,10 +453,10 @@ fn a_host_allocator_that_reenters_a_picture_with_more_to_see_does_not_keep_it_fo
 /// Whatever it frees, the device that calls back leaves as much behind: what was there in the beginning goes, and that is all.
 #[test]
 fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a_trim_for_ever() {
-    for call in [MockCall::Free, MockCall::DestroyBuffer] {
+    for call in [Free, DestroyBuffer] {
         ends(move || {
             let scene = Scene::with(
-                MockProfile::Nvidia,
+                Nvidia,
                 AllocatorOptions {
                     reuse: true,
                     ..AllocatorOptions::default()
@@ -476,34 +464,33 @@ fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a
             );
             let info = BufferInfo::new(5000, BufferUsage::TRANSFER_SRC);
             let kept = || {
-                let region = scene.gpu().create_buffer(&info, &ANY).unwrap();
-                scene.gpu().release(region).unwrap();
+                let region = scene.create_buffer(&info, &ANY).unwrap();
+                scene.release(region).unwrap();
             };
             kept();
             scene.on(call, move |scene| {
                 let info =
                     BufferInfo::new(5000 + scene.entered.load(SeqCst), BufferUsage::TRANSFER_SRC);
-                let region = scene.gpu().create_buffer(&info, &ANY).unwrap();
-                scene.gpu().release(region).unwrap();
+                let region = scene.create_buffer(&info, &ANY).unwrap();
+                scene.release(region).unwrap();
                 let region = scene
-                    .gpu()
-                    .allocate(&needs(500), &ANY.lifetime(Lifetime::Transient))
+                    .allocate(&needs(500), &ANY.lifetime(Transient))
                     .unwrap();
                 scene.free(region);
             });
-            scene.gpu().trim(u64::MAX);
+            scene.trim(u64::MAX);
             kept();
-            let pool = scene.gpu().create_pool(&PoolOptions::new(1)).unwrap();
-            scene.gpu().destroy_pool(pool).unwrap();
+            let pool = scene.create_pool(&PoolOptions::new(1)).unwrap();
+            scene.destroy_pool(pool).unwrap();
             kept();
-            scene.gpu().set_reuse(false);
+            scene.set_reuse(false);
             assert!(
                 scene.entered.load(SeqCst) < 20,
                 "{}",
                 scene.entered.load(SeqCst)
             );
             scene.mock.set_hook(None);
-            scene.gpu().trim(u64::MAX);
+            scene.trim(u64::MAX);
             assert_eq!(scene.mock.live_counts(), MockLiveCounts::default());
             scene.end();
         });
@@ -512,13 +499,9 @@ fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a
 
 #[test]
 fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
-    let calls = [
-        MockCall::CreateBuffer,
-        MockCall::BufferRequirements,
-        MockCall::BindBuffer,
-    ];
+    let calls = [CreateBuffer, BufferRequirements, BindBuffer];
     for call in calls {
-        let scene = Scene::new(MockProfile::Nvidia);
+        let scene = Scene::new(Nvidia);
         let release = |gpu: &Gpu, region| {
             gpu.release(region)
                 .map_err(|refused| refused.error)
@@ -530,11 +513,11 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
         };
         // Collects everything, makes another one, gives it back, collects again.
         scene.on(call, move |scene| {
-            scene.gpu().trim(u64::MAX);
-            release(scene.gpu(), make(scene.gpu(), 100));
-            scene.gpu().trim(u64::MAX);
+            scene.trim(u64::MAX);
+            release(scene, make(scene, 100));
+            scene.trim(u64::MAX);
         });
-        let regions: Vec<Region> = (1..20).map(|n| make(scene.gpu(), n * 1000)).collect();
+        let regions: Vec<Region> = (1..20).map(|n| make(scene, n * 1000)).collect();
         let bound = regions
             .iter()
             .map(|region| scene.mock.buffer_bound(region.buffer().unwrap()));
@@ -545,16 +528,12 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
         );
         for (number, region) in regions.into_iter().enumerate() {
             match number % 2 {
-                0 => release(scene.gpu(), region),
-                _ => scene
-                    .gpu()
-                    .free(region)
-                    .map_err(|refused| refused.error)
-                    .unwrap(),
+                0 => release(scene, region),
+                _ => scene.free(region),
             }
         }
         // What was released is kept until then.
-        scene.gpu().trim(u64::MAX);
+        scene.trim(u64::MAX);
         scene.end();
         assert_eq!(
             (

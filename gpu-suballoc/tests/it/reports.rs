@@ -5,9 +5,6 @@ use crate::*;
 
 use serde_json::Value;
 
-const COPIED: BufferUsage =
-    BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
-
 /// On each profile, with small blocks, so that there are several.
 fn on_every_profile(body: impl Fn(&Mock, &Gpu<'_>)) {
     let memory = MemoryOptions {
@@ -33,18 +30,18 @@ fn everything(mock: &Mock, gpu: &Gpu<'_>) -> (Vec<Region>, BufferHandle) {
         )
         .unwrap()
     };
-    let general = buffer("general", 100_000, Lifetime::Unknown);
+    let general = buffer("general", 100_000, Unknown);
     let inner = gpu.crop(&general, 1004, 50_000, 4).unwrap();
     let mut all = vec![
         gpu.crop(&inner, 36, 1000, 4).unwrap(),
         inner,
         general,
-        buffer("transient", 4097, Lifetime::Transient),
-        buffer("lasting", 1000, Lifetime::Persistent),
+        buffer("transient", 4097, Transient),
+        buffer("lasting", 1000, Persistent),
         gpu.create_buffer(
             &BufferInfo::new(4 << 20, COPIED),
             &RegionOptions {
-                dedicated: DedicatedPolicy::Required,
+                dedicated: Required,
                 ..named("large")
             },
         )
@@ -220,12 +217,13 @@ fn h114_a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
             "{general:?}"
         );
         let id = general.id.expect("a region");
-        let crops: Vec<_> = picture
-            .crops()
-            .iter()
-            .filter(|crop| crop.root == Some(id))
-            .map(|crop| (crop.root == Some(id), crop.offset, crop.size))
-            .collect();
+        let crops = Vec::from_iter(
+            picture
+                .crops()
+                .iter()
+                .filter(|crop| crop.root == Some(id))
+                .map(|crop| (crop.root == Some(id), crop.offset, crop.size)),
+        );
         assert_eq!(
             crops,
             [(true, 1004, 50_000), (true, 1040, 1000)],
@@ -259,7 +257,7 @@ fn h114_a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
 /// Totals, the leaks and VMA's JSON of one device read as in `reports.txt`.
 #[test]
 fn h97_reports_read_as_they_did() {
-    let mock = Mock::new(MockProfile::IntelUma, RecordingAllocator::system());
+    let mock = Mock::new(IntelUma, RecordingAllocator::system());
     let host = RecordingAllocator::system();
     let gpu = over(&mock, host);
     let all = everything(&mock, &gpu);
@@ -286,13 +284,13 @@ fn h97_reports_read_as_they_did() {
     }
     drop(picture);
     give_back(&mock, &gpu, all);
-    gpu.close().unwrap_or_else(|refused| panic!("{refused}"));
+    end(gpu);
     assert!(text == include_str!("reports.txt"), "{text}");
 }
 
 #[test]
 fn a_custom_pool_is_told_as_one() {
-    let mock = Mock::new(MockProfile::Lavapipe, RecordingAllocator::system());
+    let mock = Mock::new(Lavapipe, RecordingAllocator::system());
     let gpu = over(&mock, RecordingAllocator::system());
     let pool = gpu.create_pool(&PoolOptions::new(0)).expect("a pool");
     let region = gpu
@@ -326,6 +324,6 @@ fn a_custom_pool_is_told_as_one() {
     drop(picture);
     gpu.free(region).unwrap();
     gpu.destroy_pool(pool).unwrap();
-    assert_eq!(gpu.pool_stats(pool), Err(GpuMisuse::NoSuchPool.into()));
-    gpu.close().unwrap_or_else(|refused| panic!("{refused}"));
+    assert_eq!(gpu.pool_stats(pool), refusal(NoSuchPool));
+    end(gpu);
 }

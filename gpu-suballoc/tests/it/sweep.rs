@@ -45,8 +45,7 @@ fn the_table_is_complete_and_its_bodies_do_what_they_name() {
     let names = || {
         table::<Staged<'_>>()
             .into_iter()
-            .flat_map(|operation| operation.calls)
-            .copied()
+            .flat_map(|operation| operation.calls.split_whitespace())
     };
     assert_every_function_is_named(manifest, names());
     assert_bodies_call(manifest, names());

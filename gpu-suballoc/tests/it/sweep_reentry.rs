@@ -25,10 +25,8 @@ fn each_request_refused_alone_while_the_device_reenters() {
             },
         );
         let swept = sweep.keeping().run(name, |trial| {
-            let mock: &'static Mock = Box::leak(Box::new(MockDevice::new(
-                MockProfile::Nvidia,
-                FromGlobalAlloc::SYSTEM,
-            )));
+            let mock: &'static Mock =
+                Box::leak(Box::new(MockDevice::new(Nvidia, FromGlobalAlloc::SYSTEM)));
             // SAFETY: the allocator is closed before the trial, which has the host, ends.
             let host: &'static Host = unsafe { NonNull::from(trial.host()).as_ref() };
             let mut options = AllocatorOptions::default();
@@ -54,11 +52,7 @@ fn each_request_refused_alone_while_the_device_reenters() {
                 .expect("nothing holds it any more");
             mock.set_hook(None);
             (*gpu).close().map_err(|refused| refused.error).unwrap();
-            assert!(
-                mock.violations().is_empty() && mock.live_counts().memory == 0,
-                "{}",
-                mock.violations()
-            );
+            mock.assert_ended();
         });
         // A region's slot is made with it.
         assert!(

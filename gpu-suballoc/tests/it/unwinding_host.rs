@@ -40,9 +40,7 @@ fn make(gpu: &Gpu<'_>, kind: usize, foreign: BufferHandle) -> Option<Region> {
     match kind {
         0 => gpu.allocate(&needs, &plain).ok(),
         1 => gpu.allocate(&needs, &plain.name("named")).ok(),
-        2 => gpu
-            .allocate(&needs, &plain.dedicated(DedicatedPolicy::Required))
-            .ok(),
+        2 => gpu.allocate(&needs, &plain.dedicated(Required)).ok(),
         3 => gpu
             .create_buffer(&BufferInfo::new(1000, COPIED), &visible.name("buffer"))
             .ok(),
@@ -58,16 +56,12 @@ fn make(gpu: &Gpu<'_>, kind: usize, foreign: BufferHandle) -> Option<Region> {
             }
             Some(region)
         }
-        6 => gpu
-            .allocate(&needs, &plain.lifetime(Lifetime::Transient))
-            .ok(),
-        7 => gpu
-            .allocate(&needs, &plain.lifetime(Lifetime::Persistent))
-            .ok(),
+        6 => gpu.allocate(&needs, &plain.lifetime(Transient)).ok(),
+        7 => gpu.allocate(&needs, &plain.lifetime(Persistent)).ok(),
         _ => {
             let pool = gpu
                 .create_pool(&PoolOptions {
-                    algorithm: [BlockAlgorithm::General, BlockAlgorithm::Stack][kind % 2],
+                    algorithm: [General, Stack][kind % 2],
                     block_size: Some(1 << 16),
                     ..PoolOptions::new(0)
                 })
@@ -84,7 +78,7 @@ fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing
     let (mut unwound, mut lost, mut total) = (0u32, 0u32, 0u32);
     for kind in 0..KINDS {
         for nth in 0.. {
-            let mock = MockDevice::new(MockProfile::Nvidia, RecordingAllocator::system());
+            let mock = MockDevice::new(Nvidia, RecordingAllocator::system());
             // SAFETY: a mock, and a valid info.
             let foreign = unsafe { mock.create_buffer(&BufferInfo::new(1000, COPIED)) }.unwrap();
             let host = host();
@@ -109,8 +103,7 @@ fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing
                 left <= u64::from(came),
                 "{left} blocks are lost by kind {kind}, request {nth}"
             );
-            assert!(mock.violations().is_empty(), "{}", mock.violations());
-            assert_eq!(mock.live_counts().memory, 0);
+            mock.assert_ended();
             // SAFETY: nobody uses it.
             unsafe { mock.destroy_buffer(foreign) };
             if !came {
@@ -127,7 +120,7 @@ fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing
 
 #[test]
 fn ge11_a_virtual_block_loses_one_block_at_most() {
-    for algorithm in [BlockAlgorithm::General, BlockAlgorithm::Ring] {
+    for algorithm in [General, Ring] {
         for nth in 0.. {
             let host = host();
             let mut block =
@@ -151,11 +144,7 @@ fn ge11_a_virtual_block_loses_one_block_at_most() {
 
 #[test]
 fn ge11_a_virtual_block_asks_for_no_more_after_a_reservation_that_unwound() {
-    for algorithm in [
-        BlockAlgorithm::General,
-        BlockAlgorithm::Stack,
-        BlockAlgorithm::Ring,
-    ] {
+    for algorithm in [General, Stack, Ring] {
         let host = host();
         let mut block =
             VirtualBlock::with_algorithm(host.clone(), 1 << 20, 256, algorithm).unwrap();
@@ -197,15 +186,13 @@ fn ge11_a_host_allocator_that_unwinds_in_a_defragmentation_leaves_every_region_w
         memory,
         ..AllocatorOptions::default()
     };
-    let shared = RegionOptions::new().dedicated(DedicatedPolicy::Never);
+    let shared = RegionOptions::new().dedicated(Never);
     let info = BufferInfo::new(PIECE, COPIED | BufferUsage::TRANSFER_DST);
     for nth in 0.. {
-        let mock = MockDevice::new(MockProfile::Nvidia, RecordingAllocator::system());
+        let mock = MockDevice::new(Nvidia, RecordingAllocator::system());
         let host = host();
         let gpu = over_with(&mock, host.clone(), options);
-        let all: Vec<_> = (0..48)
-            .map(|_| gpu.create_buffer(&info, &shared).unwrap())
-            .collect();
+        let all = times(48, || gpu.create_buffer(&info, &shared).unwrap());
         let mut left = Vec::new();
         for (number, region) in all.into_iter().enumerate() {
             if number % 4 == 0 {

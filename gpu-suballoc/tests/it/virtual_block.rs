@@ -48,9 +48,9 @@ fn ca40_a_note_that_is_not_merged_is_not_lost() {
     block.free_noted(ranges[1], 9, u32::max).unwrap();
     assert_eq!(block.allocate(2048, 16).unwrap().note, 9);
 
-    let ring = BlockAlgorithm::Ring;
+    let ring = Ring;
     let mut ring = VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, 4096, 16, ring).unwrap();
-    let [first, second] = [(); 2].map(|()| ring.allocate(2048, 16).unwrap().allocation);
+    let [first, second] = each(|| ring.allocate(2048, 16).unwrap().allocation);
     let refused = ring.free_noted(second, 3, |_, _| unreachable!("it is refused"));
     assert_eq!(refused, Err(VirtualBlockError::OutOfOrder));
     ring.free_noted(first, 4, u32::max).unwrap();
@@ -114,11 +114,7 @@ fn ge7_what_is_not_free_or_not_there_is_refused() {
     let last = block.allocate_at((1 << 16) - 256, &one(200)).unwrap();
     assert_eq!((front.size, last.size), (256, 256));
     assert_eq!(block.statistics().unused_range_count, 2);
-    for algorithm in [
-        BlockAlgorithm::Stack,
-        BlockAlgorithm::DoubleStack,
-        BlockAlgorithm::Ring,
-    ] {
+    for algorithm in [Stack, DoubleStack, Ring] {
         let mut linear =
             VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, 1 << 16, 256, algorithm).unwrap();
         let refused = linear.allocate_at(0, &one(1));
@@ -144,9 +140,7 @@ fn allocate_at_refuses_an_alignment_above_the_block_as_allocate_with_does() {
 fn where_ranges_are_many_no_hole_is_lost_and_none_is_somebodys() {
     const SIZE: u64 = 1 << 20;
     let mut block = block(SIZE);
-    let mut ranges: Vec<_> = (0..40_000)
-        .map(|_| block.allocate(16, 1).unwrap())
-        .collect();
+    let mut ranges = times(40_000, || block.allocate(16, 1).unwrap());
     block.allocate(SIZE - 16 * 40_000, 1).unwrap();
     let mut used = vec![true; (SIZE / GRANULE) as usize];
     let granules = |range: &VirtualRange| {

@@ -10,7 +10,7 @@ static REFUSED: AtomicU64 = AtomicU64::new(u64::MAX);
 static COMMAND: Mutex<&str> = Mutex::new("");
 
 /// To pass to every command.
-pub(crate) const CALLBACKS: vk::AllocationCallbacks<'static> = vk::AllocationCallbacks {
+pub const CALLBACKS: vk::AllocationCallbacks<'static> = vk::AllocationCallbacks {
     p_user_data: ptr::null_mut(),
     pfn_allocation: Some(allocation),
     pfn_reallocation: Some(reallocation),
@@ -21,28 +21,28 @@ pub(crate) const CALLBACKS: vk::AllocationCallbacks<'static> = vk::AllocationCal
 };
 
 /// Blocks that a driver holds of [`CALLBACKS`].
-pub(crate) fn live_blocks() -> i64 {
+pub fn live_blocks() -> i64 {
     LIVE.load(SeqCst)
 }
 
 /// Blocks that it ever took.
-pub(crate) fn taken_blocks() -> u64 {
+pub fn taken_blocks() -> u64 {
     TAKEN.load(SeqCst)
 }
 
 /// Numbers requests from 0 again, and refuses the one of this number. It is said on the standard output before the driver learns of it.
-pub(crate) fn refuse(request: Option<u64>) {
+pub fn refuse(request: Option<u64>) {
     REQUESTS.store(0, SeqCst);
     REFUSED.store(request.unwrap_or(u64::MAX), SeqCst);
 }
 
 /// Requests since then.
-pub(crate) fn requests() -> u64 {
+pub fn requests() -> u64 {
     REQUESTS.load(SeqCst)
 }
 
 /// Which command runs from now on, for what is said.
-pub(crate) fn in_command(name: &'static str) {
+pub fn in_command(name: &'static str) {
     *COMMAND.lock().unwrap() = name;
 }
 

@@ -15,7 +15,7 @@ const SIZE: usize = 1 << 16;
 ///
 /// # Errors
 /// What this driver lacks.
-pub(crate) fn imported<D: DeviceMemory, A: HostAllocator>(
+pub fn imported<D: DeviceMemory, A: HostAllocator>(
     live: &Live,
     gpu: &GpuAllocator<D, A>,
 ) -> Result<(), &'static str> {

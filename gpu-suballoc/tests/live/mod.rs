@@ -5,25 +5,25 @@ mod imports;
 
 use crate::*;
 
-pub(crate) use callbacks::{CALLBACKS, in_command, live_blocks, refuse, requests, taken_blocks};
-pub(crate) use imports::imported;
+pub use callbacks::{CALLBACKS, in_command, live_blocks, refuse, requests, taken_blocks};
+pub use imports::imported;
 
 /// What ends before the instance does, whether it had a device or not.
-pub(crate) type Between = Option<Box<dyn FnOnce() + Send + Sync>>;
+pub type Between = Option<Box<dyn FnOnce() + Send + Sync>>;
 
 /// Instance, device and one queue that can copy. Destroyed with the value.
-pub(crate) struct Live {
-    pub(crate) name: String,
-    pub(crate) driver: String,
-    pub(crate) options: AshOptions,
+pub struct Live {
+    pub name: String,
+    pub driver: String,
+    pub options: AshOptions,
     /// Whether memory can be given away and taken as file descriptors.
-    pub(crate) has_memory_fd: bool,
-    pub(crate) physical: vk::PhysicalDevice,
-    pub(crate) instance: ash::Instance,
-    pub(crate) device: ash::Device,
+    pub has_memory_fd: bool,
+    pub physical: vk::PhysicalDevice,
+    pub instance: ash::Instance,
+    pub device: ash::Device,
     queue: vk::Queue,
     family: u32,
-    pub(crate) entry: ash::Entry,
+    pub entry: ash::Entry,
     /// The device's.
     callbacks: Option<&'static vk::AllocationCallbacks<'static>>,
     /// Called when the device went, while the instance is there.
@@ -32,12 +32,12 @@ pub(crate) struct Live {
 
 impl Live {
     /// The first device, with everything switched on that an [`AshDevice`] can use; or why there is none.
-    pub(crate) fn open() -> Result<Self, String> {
+    pub fn open() -> Result<Self, String> {
         Self::made_with(None, |_| true)
     }
 
     /// The first device of a driver, by its name, with callbacks for the device.
-    pub(crate) fn made_with(
+    pub fn made_with(
         callbacks: Option<&'static vk::AllocationCallbacks<'static>>,
         which: impl Fn(&str) -> bool,
     ) -> Result<Self, String> {
@@ -54,7 +54,7 @@ impl Live {
 
     /// The same on an instance of this version, which is the value's from now on, and with these callbacks for the device. `between` is called when
     /// the device went, or when there is none.
-    pub(crate) fn on(
+    pub fn on(
         entry: &ash::Entry,
         instance: ash::Instance,
         how: (u32, Option<&'static vk::AllocationCallbacks<'static>>),
@@ -132,13 +132,14 @@ impl Live {
         let queues = [vk::DeviceQueueCreateInfo::default()
             .queue_family_index(family)
             .queue_priorities(&priorities)];
-        let names: Vec<_> = [
-            (budget, ash::ext::memory_budget::NAME),
-            (has_memory_fd, ash::khr::external_memory_fd::NAME),
-        ]
-        .into_iter()
-        .filter_map(|(wanted, name)| wanted.then_some(name.as_ptr()))
-        .collect();
+        let names = Vec::from_iter(
+            [
+                (budget, ash::ext::memory_budget::NAME),
+                (has_memory_fd, ash::khr::external_memory_fd::NAME),
+            ]
+            .into_iter()
+            .filter_map(|(wanted, name)| wanted.then_some(name.as_ptr())),
+        );
         let mut info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_extension_names(&names);
@@ -178,12 +179,12 @@ impl Live {
     }
 
     /// Mesa's software driver.
-    pub(crate) fn is_lavapipe(&self) -> bool {
+    pub fn is_lavapipe(&self) -> bool {
         self.driver == "llvmpipe"
     }
 
     /// The device as the allocator sees it.
-    pub(crate) fn ash(&self, options: AshOptions) -> AshDevice {
+    pub fn ash(&self, options: AshOptions) -> AshDevice {
         // SAFETY: all of one another, and alive while `self` is, which every test outlives its devices with; the options are what
         // the device was made with, or less.
         unsafe {
@@ -198,7 +199,7 @@ impl Live {
     }
 
     /// Copies on the queue, one after the other, and waits: what the host flushed before is seen, what was written can be invalidated.
-    pub(crate) fn copy(&self, copies: &[(BufferHandle, u64, BufferHandle, u64, u64)]) {
+    pub fn copy(&self, copies: &[(BufferHandle, u64, BufferHandle, u64, u64)]) {
         self.submit(|commands| {
             let everything = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
             let barrier = |target: vk::AccessFlags, stage| {
@@ -240,7 +241,7 @@ impl Live {
     }
 
     /// Records and runs commands, and waits.
-    pub(crate) fn submit(&self, record: impl FnOnce(vk::CommandBuffer)) {
+    pub fn submit(&self, record: impl FnOnce(vk::CommandBuffer)) {
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(self.family);
         // SAFETY: of the device, destroyed below.
         let pool = unsafe { self.device.create_command_pool(&info, None) }.unwrap();
@@ -272,7 +273,7 @@ impl Live {
 }
 
 /// The loader, and the version of an instance of it.
-pub(crate) fn loader() -> Result<(ash::Entry, u32), String> {
+pub fn loader() -> Result<(ash::Entry, u32), String> {
     // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for.
     let entry =
         unsafe { ash::Entry::load() }.map_err(|error| format!("no Vulkan loader: {error}"))?;
@@ -310,7 +311,7 @@ impl Drop for Live {
 }
 
 /// Whether the words of the command line, of which a part of the name is one, ask for the test. Where they ask for a list, it is named.
-pub(crate) fn is_selected(name: &str) -> bool {
+pub fn is_selected(name: &str) -> bool {
     if std::env::args().any(|word| word == "--list") {
         println!("{name}: test");
         return false;
@@ -324,7 +325,7 @@ pub(crate) fn is_selected(name: &str) -> bool {
 
 /// Runs tests one after the other, each on a device of its own; words of the command line select by part of the name. What they
 /// answered, of those that ran.
-pub(crate) fn run<T: Copy, R>(tests: &[(&str, T)], body: impl Fn(T, &Live) -> R) -> Vec<R> {
+pub fn run<T: Copy, R>(tests: &[(&str, T)], body: impl Fn(T, &Live) -> R) -> Vec<R> {
     let mut answers = Vec::new();
     for (name, test) in tests {
         if !is_selected(name) {

@@ -31,7 +31,7 @@ const VISIBLE: RegionOptions<'static> =
 const COPIED: BufferUsage =
     BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
 
-pub(crate) fn run() {
+pub fn run() {
     let ran = live::run(CASES, |case, live| {
         let witness = RecordingAllocator::system();
         let options = AshOptions {

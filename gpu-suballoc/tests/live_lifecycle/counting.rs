@@ -11,14 +11,23 @@ static DEVICE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static MEMORY: LazyLock<Mutex<HashMap<u64, u64>>> = LazyLock::new(Mutex::default);
 
 type Function = vk::PFN_vkVoidFunction;
+type Callbacks<'a> = *const vk::AllocationCallbacks<'a>;
+
+/// The driver's function of this type, as it was stored.
+macro_rules! real {
+    ($of:ty, $stored:expr) => {
+        // SAFETY: a function of this type was stored when the driver was asked for it, which the caller has seen.
+        unsafe { std::mem::transmute::<*mut (), $of>($stored.load(SeqCst)) }
+    };
+}
 
 /// Where the calls go.
-pub(crate) fn forward_to(get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr) {
+pub fn forward_to(get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr) {
     INSTANCE.store(get_instance_proc_addr as *mut (), SeqCst);
 }
 
 /// Bytes that are allocated now.
-pub(crate) fn device_bytes() -> u64 {
+pub fn device_bytes() -> u64 {
     MEMORY.lock().unwrap().values().sum()
 }
 
@@ -26,14 +35,11 @@ fn address(function: Function) -> *mut () {
     function.map_or(ptr::null_mut(), |function| function as *mut ())
 }
 
-pub(crate) unsafe extern "system" fn get_instance_proc_addr(
+pub unsafe extern "system" fn get_instance_proc_addr(
     instance: vk::Instance,
     name: *const c_char,
 ) -> Function {
-    // SAFETY: set before any context was acquired, from a function of this type.
-    let real = unsafe {
-        std::mem::transmute::<*mut (), vk::PFN_vkGetInstanceProcAddr>(INSTANCE.load(SeqCst))
-    };
+    let real = real!(vk::PFN_vkGetInstanceProcAddr, INSTANCE);
     // SAFETY: the caller's instance and name, as the driver's function demands them of it.
     let function = unsafe { real(instance, name) };
     // SAFETY: a C string, as Vulkan demands.
@@ -51,9 +57,7 @@ unsafe extern "system" fn get_device_proc_addr(
     device: vk::Device,
     name: *const c_char,
 ) -> Function {
-    // SAFETY: set above, from a function of this type.
-    let real =
-        unsafe { std::mem::transmute::<*mut (), vk::PFN_vkGetDeviceProcAddr>(DEVICE.load(SeqCst)) };
+    let real = real!(vk::PFN_vkGetDeviceProcAddr, DEVICE);
     // SAFETY: the caller's device and name, as the driver's function demands them of it.
     let function = unsafe { real(device, name) };
     // SAFETY: a C string, as Vulkan demands.
@@ -71,8 +75,7 @@ macro_rules! objects {
 
             unsafe extern "system" fn $create(device: vk::Device, info: *const c_void, with: *const c_void, made: *mut u64) -> vk::Result {
                 type Create = unsafe extern "system" fn(vk::Device, *const c_void, *const c_void, *mut u64) -> vk::Result;
-                // SAFETY: the driver's function of this name; handles of these kinds are numbers.
-                let real = unsafe { std::mem::transmute::<*mut (), Create>($real.load(SeqCst)) };
+                let real = real!(Create, $real);
                 in_command($make);
                 // SAFETY: the caller's arguments, as the driver's function demands them of it.
                 let result = unsafe { real(device, info, with, made) };
@@ -86,15 +89,14 @@ macro_rules! objects {
                 type Destroy = unsafe extern "system" fn(vk::Device, u64, *const c_void);
                 $live.fetch_sub(i64::from(object != 0), SeqCst);
                 in_command($end);
-                // SAFETY: the driver's function of this name; handles of these kinds are numbers.
-                let real = unsafe { std::mem::transmute::<*mut (), Destroy>($gone.load(SeqCst)) };
+                let real = real!(Destroy, $gone);
                 // SAFETY: the caller's arguments, as the driver's function demands them of it.
                 unsafe { real(device, object, with) }
             }
         )*
 
         /// What lives, by kind, and how many of each were made so far.
-        pub(crate) fn live() -> Vec<(&'static str, i64)> {
+        pub fn live() -> Vec<(&'static str, i64)> {
             vec![
                 $(($kind, $live.load(SeqCst)),)*
                 ("VkPipeline", PIPELINES.load(SeqCst)),
@@ -138,12 +140,10 @@ static PIPELINE_GONE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 unsafe extern "system" fn allocate(
     device: vk::Device,
     info: *const vk::MemoryAllocateInfo<'_>,
-    with: *const vk::AllocationCallbacks<'_>,
+    with: Callbacks<'_>,
     made: *mut vk::DeviceMemory,
 ) -> vk::Result {
-    // SAFETY: the driver's function of this name.
-    let real =
-        unsafe { std::mem::transmute::<*mut (), vk::PFN_vkAllocateMemory>(ALLOCATE.load(SeqCst)) };
+    let real = real!(vk::PFN_vkAllocateMemory, ALLOCATE);
     in_command("vkAllocateMemory");
     // SAFETY: the caller's arguments, as the driver's function demands them of it.
     let result = unsafe { real(device, info, with, made) };
@@ -157,17 +157,12 @@ unsafe extern "system" fn allocate(
     result
 }
 
-unsafe extern "system" fn free(
-    device: vk::Device,
-    memory: vk::DeviceMemory,
-    with: *const vk::AllocationCallbacks<'_>,
-) {
+unsafe extern "system" fn free(device: vk::Device, memory: vk::DeviceMemory, with: Callbacks<'_>) {
     assert!(
         MEMORY.lock().unwrap().remove(&memory.as_raw()).is_some(),
         "memory of this table's"
     );
-    // SAFETY: the driver's function of this name.
-    let real = unsafe { std::mem::transmute::<*mut (), vk::PFN_vkFreeMemory>(FREE.load(SeqCst)) };
+    let real = real!(vk::PFN_vkFreeMemory, FREE);
     // SAFETY: the caller's arguments, as the driver's function demands them of it.
     unsafe { real(device, memory, with) }
 }
@@ -177,15 +172,10 @@ unsafe extern "system" fn create_pipelines(
     cache: vk::PipelineCache,
     count: u32,
     infos: *const vk::ComputePipelineCreateInfo<'_>,
-    with: *const vk::AllocationCallbacks<'_>,
+    with: Callbacks<'_>,
     made: *mut vk::Pipeline,
 ) -> vk::Result {
-    // SAFETY: the driver's function of this name.
-    let real = unsafe {
-        std::mem::transmute::<*mut (), vk::PFN_vkCreateComputePipelines>(
-            PIPELINES_MADE.load(SeqCst),
-        )
-    };
+    let real = real!(vk::PFN_vkCreateComputePipelines, PIPELINES_MADE);
     in_command("vkCreateComputePipelines");
     // SAFETY: the caller's arguments, as the driver's function demands them of it.
     let result = unsafe { real(device, cache, count, infos, with, made) };
@@ -203,13 +193,10 @@ unsafe extern "system" fn create_pipelines(
 unsafe extern "system" fn destroy_pipeline(
     device: vk::Device,
     pipeline: vk::Pipeline,
-    with: *const vk::AllocationCallbacks<'_>,
+    with: Callbacks<'_>,
 ) {
     PIPELINES.fetch_sub(i64::from(pipeline != vk::Pipeline::null()), SeqCst);
-    // SAFETY: the driver's function of this name.
-    let real = unsafe {
-        std::mem::transmute::<*mut (), vk::PFN_vkDestroyPipeline>(PIPELINE_GONE.load(SeqCst))
-    };
+    let real = real!(vk::PFN_vkDestroyPipeline, PIPELINE_GONE);
     // SAFETY: the caller's arguments, as the driver's function demands them of it.
     unsafe { real(device, pipeline, with) }
 }

@@ -5,12 +5,12 @@ use crate::*;
 use crate::live::{CALLBACKS, Live};
 
 /// A test by its name.
-pub(crate) type Test = (&'static str, fn(&Live));
+pub type Test = (&'static str, fn(&Live));
 
-pub(crate) const TESTS: &[Test] = &[("kernels_go_through_a_file", file)];
+pub const TESTS: &[Test] = &[("kernels_go_through_a_file", file)];
 
 /// `void main() {}`, one invocation a group.
-pub(crate) const CODE: &[u32] = &[
+pub const CODE: &[u32] = &[
     0x0723_0203,
     0x0001_0000,
     0,
@@ -48,7 +48,7 @@ pub(crate) const CODE: &[u32] = &[
     0x0001_0038, // label, return, end
 ];
 
-pub(crate) fn info<'a>(
+pub fn info<'a>(
     live: &Live,
     memory: &Context,
     get: vk::PFN_vkGetInstanceProcAddr,
@@ -68,11 +68,11 @@ pub(crate) fn info<'a>(
     }
 }
 
-pub(crate) fn kernel(context: &AshContext, number: u64) -> ShaderRef<'_, CompiledKernel, GpuError> {
+pub fn kernel(context: &AshContext, number: u64) -> ShaderRef<'_, CompiledKernel, GpuError> {
     try_kernel(context, number).expect("it compiles")
 }
 
-pub(crate) fn try_kernel(
+pub fn try_kernel(
     context: &AshContext,
     number: u64,
 ) -> Result<ShaderRef<'_, CompiledKernel, GpuError>, CacheError<GpuError>> {
@@ -99,7 +99,7 @@ pub(crate) fn try_kernel(
 }
 
 /// A buffer that the host sees, filled.
-pub(crate) fn filled(context: &AshContext, value: u8) -> Region {
+pub fn filled(context: &AshContext, value: u8) -> Region {
     let gpu = context.allocator();
     let usage = BufferUsage::from_raw(
         BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw(),
@@ -118,7 +118,7 @@ pub(crate) fn filled(context: &AshContext, value: u8) -> Region {
 }
 
 /// Copies one over the other on the queue, and looks.
-pub(crate) fn copied(live: &Live, context: &AshContext, from: &Region, to: &Region, value: u8) {
+pub fn copied(live: &Live, context: &AshContext, from: &Region, to: &Region, value: u8) {
     let gpu = context.allocator();
     let [source, target]: [BufferHandle; 2] = [from, to].map(|region| region.buffer().unwrap());
     live.copy(&[(source, 0, target, 0, 4096)]);
@@ -205,5 +205,5 @@ mod testkit_system {
 
     use alloc_core::FromGlobalAlloc;
 
-    pub(super) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+    pub static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 }

@@ -23,7 +23,7 @@ type Gpu = GpuAllocator<AshDevice, &'static FromGlobalAlloc<std::alloc::System>>
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
 /// Runs the test on each driver that is there.
-pub(crate) fn run() {
+pub fn run() {
     on_each_driver(NAME, |driver, which| {
         let (driver, moves, small) = df11_contents_are_equal_after_passes(driver, which)?;
         Ok(format!(

@@ -10,7 +10,7 @@ const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// What was said since the last time.
-pub(crate) fn said() -> Vec<String> {
+pub fn said() -> Vec<String> {
     std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -45,7 +45,7 @@ fn messenger<'a>() -> vk::DebugUtilsMessengerCreateInfoEXT<'a> {
 }
 
 /// What is missing, and why.
-pub(crate) type Missing = (&'static str, String);
+pub type Missing = (&'static str, String);
 
 /// Whether a driver's own name is that of the wanted one.
 type IsDriver = fn(&str) -> bool;
@@ -58,7 +58,7 @@ const DRIVERS: [(&str, IsDriver); 3] = [
 ];
 
 /// Runs a test, if it is asked for, on each driver that is there. It answers what it has to say.
-pub(crate) fn on_each_driver(
+pub fn on_each_driver(
     name: &str,
     test: impl Fn(&'static str, IsDriver) -> Result<String, Missing>,
 ) {
@@ -74,7 +74,7 @@ pub(crate) fn on_each_driver(
 }
 
 /// The first device of a driver, watched from its instance's first call to its last; or what is missing.
-pub(crate) fn watched(driver: &'static str, which: impl Fn(&str) -> bool) -> Result<Live, Missing> {
+pub fn watched(driver: &'static str, which: impl Fn(&str) -> bool) -> Result<Live, Missing> {
     let absent = |reason| (driver, reason);
     let (entry, version) = loader().map_err(absent)?;
     let application = vk::ApplicationInfo::default()

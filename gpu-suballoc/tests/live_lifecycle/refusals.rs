@@ -6,13 +6,13 @@ use crate::counting;
 use crate::cycles::{Test, info, try_kernel};
 use crate::live::{Live, live_blocks};
 
-pub(crate) const TESTS: &[Test] = &[(
+pub const TESTS: &[Test] = &[(
     "h9_hw27_every_refusal_of_our_memory_leaves_everything_as_it_was",
     swept,
 )];
 
 /// An application's memory, over a witness.
-pub(crate) struct RefusingApplication {
+pub struct RefusingApplication {
     shared: Context,
     memory: Context,
     root: Context,
@@ -22,7 +22,7 @@ pub(crate) struct RefusingApplication {
 impl RefusingApplication {
     /// # Safety
     /// The host outlives it.
-    pub(crate) unsafe fn on(live: &Live, host: &(impl HostAllocator + Sync)) -> Self {
+    pub unsafe fn on(live: &Live, host: &(impl HostAllocator + Sync)) -> Self {
         counting::forward_to(live.entry.static_fn().get_instance_proc_addr);
         // SAFETY: the host outlives the context.
         let root = unsafe { Context::root(host, ContextOptions::new("application")) }.unwrap();
@@ -35,7 +35,7 @@ impl RefusingApplication {
         }
     }
 
-    pub(crate) fn home(&self) -> AshContexts {
+    pub fn home(&self) -> AshContexts {
         AshContexts::new(self.shared.handle(), CacheLimits::NONE).unwrap()
     }
 
@@ -44,7 +44,7 @@ impl RefusingApplication {
     }
 
     /// All that contexts had was given back.
-    pub(crate) fn assert_nothing_is_left(&self, when: &str) {
+    pub fn assert_nothing_is_left(&self, when: &str) {
         assert!(
             counting::live().iter().all(|(_, live)| *live == 0),
             "{when}: {:?}",
@@ -73,7 +73,7 @@ impl RefusingApplication {
 }
 
 /// Acquire, compile, take, give, release.
-pub(crate) fn cycle(
+pub fn cycle(
     live: &Live,
     application: &RefusingApplication,
     home: &AshContexts,

@@ -19,12 +19,12 @@ const DRIVERS: [(&str, &str); 2] = [
     ("swiftshader", "SwiftShader driver"),
 ];
 
-pub(crate) fn is_child() -> bool {
+pub fn is_child() -> bool {
     Child::is_child(NAME)
 }
 
 /// One case: what came of it, how many requests there were, how many blocks the driver kept when its device was gone.
-pub(crate) fn child() {
+pub fn child() {
     let (driver, request) = (
         std::env::var(DRIVER).unwrap(),
         std::env::var(REQUEST).unwrap(),
@@ -162,7 +162,7 @@ fn known(driver: &str, version: &str) -> Option<Vec<([String; 3], Vec<String>)>>
 }
 
 /// Runs the test on each driver that is there.
-pub(crate) fn run() {
+pub fn run() {
     if live::is_selected(NAME) {
         DRIVERS
             .into_iter()

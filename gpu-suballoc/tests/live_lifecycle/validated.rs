@@ -10,7 +10,7 @@ const NAME: &str = "the_validation_layer_is_silent_after_it_was_heard";
 const CYCLES: u8 = 50;
 
 /// Runs the test on each driver that is there.
-pub(crate) fn run() {
+pub fn run() {
     on_each_driver(NAME, |driver, which| {
         let intended = heard(driver, which)?;
         let driver = silent(driver, which)?;
@@ -165,9 +165,7 @@ fn cycle(live: &Live, home: &AshContexts, memory: &Context, number: u8) {
                 .preference(MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL)),
         )
         .unwrap();
-    let few: Vec<_> = (0..20)
-        .map(|_| buffer(&context, Lifetime::Transient))
-        .collect();
+    let few = Vec::from_iter((0..20).map(|_| buffer(&context, Lifetime::Transient)));
     // The application's own, which no release touches.
     let raw = vk::BufferCreateInfo::default()
         .size(512)
@@ -230,9 +228,7 @@ fn shared(live: &Live, home: &AshContexts, memory: &Context) {
             }
             // Nobody holds the other's any more.
             meet.wait();
-            let regions: Vec<_> = (0..40)
-                .map(|_| buffer(context, Lifetime::Persistent))
-                .collect();
+            let regions = Vec::from_iter((0..40).map(|_| buffer(context, Lifetime::Persistent)));
             regions
                 .into_iter()
                 .for_each(|region| context.allocator().free(region).unwrap());

@@ -9,7 +9,7 @@ static WANTED: AtomicBool = AtomicBool::new(false);
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// How many blocks were taken while `f` ran, those of the mock device apart, which are its driver's. The process has one thread.
-pub(crate) fn during(f: impl FnOnce()) -> u64 {
+pub fn during(f: impl FnOnce()) -> u64 {
     TAKEN.store(0, SeqCst);
     WANTED.store(true, SeqCst);
     f();

@@ -2,16 +2,16 @@
 
 use super::*;
 
-pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+pub static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// A compiler's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken(pub(crate) u32);
+pub struct Broken(pub u32);
 
 /// A shader that counts itself.
 #[derive(Debug)]
-pub(crate) struct Shader<'c> {
-    pub(crate) number: u64,
+pub struct Shader<'c> {
+    pub number: u64,
     alive: &'c AtomicU64,
 }
 
@@ -26,18 +26,18 @@ impl Drop for Shader<'_> {
     }
 }
 
-pub(crate) type Cache<'c> = ShaderCache<Shader<'c>, Broken>;
-pub(crate) type Owner<'c> = CacheOwner<Shader<'c>, Broken>;
+pub type Cache<'c> = ShaderCache<Shader<'c>, Broken>;
+pub type Owner<'c> = CacheOwner<Shader<'c>, Broken>;
 
 /// How many were compiled, how many are alive.
 #[derive(Default)]
-pub(crate) struct Counts {
-    pub(crate) compiled: AtomicU64,
-    pub(crate) alive: AtomicU64,
+pub struct Counts {
+    pub compiled: AtomicU64,
+    pub alive: AtomicU64,
 }
 
 impl Counts {
-    pub(crate) fn make(&self, number: u64) -> Result<CompiledShader<Shader<'_>>, Broken> {
+    pub fn make(&self, number: u64) -> Result<CompiledShader<Shader<'_>>, Broken> {
         assert_eq!(
             alloc_core::held_state_locks(),
             0,
@@ -54,21 +54,21 @@ impl Counts {
         })
     }
 
-    pub(crate) fn now(&self) -> (u64, u64) {
+    pub fn now(&self) -> (u64, u64) {
         (self.compiled.load(SeqCst), self.alive.load(SeqCst))
     }
 }
 
 /// A root, a context for the cache, one for each of two owners.
-pub(crate) struct Contexts {
-    pub(crate) a: Context,
-    pub(crate) b: Context,
-    pub(crate) shared: Context,
+pub struct Contexts {
+    pub a: Context,
+    pub b: Context,
+    pub shared: Context,
     root: Option<Context>,
 }
 
 impl Contexts {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let root = Context::root_static(&SYSTEM, ContextOptions::new("root"))
             .expect("memory of the system");
         let child = |name| root.child(name).expect("memory of the system");
@@ -80,17 +80,17 @@ impl Contexts {
         }
     }
 
-    pub(crate) fn cache<'c>(&self) -> Cache<'c> {
+    pub fn cache<'c>(&self) -> Cache<'c> {
         ShaderCache::new(self.shared.handle(), CacheLimits::NONE).expect("memory of the system")
     }
 
     /// Live bytes of `a`, `b`, and the cache's context.
-    pub(crate) fn bytes(&self) -> [u64; 3] {
+    pub fn bytes(&self) -> [u64; 3] {
         [&self.a, &self.b, &self.shared].map(|context| context.usage().total().live_bytes)
     }
 
     /// Everything went back.
-    pub(crate) fn end(mut self) {
+    pub fn end(mut self) {
         assert_eq!(self.bytes(), [0, 0, 0]);
         let root = self.root.take();
         drop((self.a, self.b, self.shared));
@@ -100,13 +100,13 @@ impl Contexts {
     }
 }
 
-pub(crate) fn key(device: CacheDevice, number: u64) -> ShaderKey {
+pub fn key(device: CacheDevice, number: u64) -> ShaderKey {
     ShaderKey::kernel(device, number)
 }
 
 /// The shader `number`, compiled if need be.
 #[track_caller]
-pub(crate) fn get<'o, 'c>(
+pub fn get<'o, 'c>(
     owner: &'o Owner<'c>,
     counts: &'c Counts,
     number: u64,
@@ -116,4 +116,16 @@ pub(crate) fn get<'o, 'c>(
         .expect("it compiles");
     assert_eq!(hold.number, number);
     hold
+}
+
+pub fn get_each<'c>(owner: &Owner<'c>, counts: &'c Counts, numbers: std::ops::Range<u64>) {
+    numbers.for_each(|number| drop(get(owner, counts, number)));
+}
+
+pub fn own<T, E>(
+    cache: &ShaderCache<T, E>,
+    device: CacheDevice,
+    memory: &Context,
+) -> CacheOwner<T, E> {
+    cache.owner(device, memory.handle()).expect("memory")
 }

@@ -17,9 +17,7 @@ fn a_compiler_may_make_nothing_of_no_size() {
     let contexts = Contexts::new();
     let cache = ShaderCache::<(), Broken>::new(contexts.shared.handle(), CacheLimits::NONE)
         .expect("memory");
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    let owner = own(&cache, CacheDevice::new_unique(), &contexts.a);
     let hold = owner
         .get_or_compile(key(owner.device(), 1), || {
             Ok(CompiledShader {

@@ -29,7 +29,7 @@ fn sixteen_ask<'c>(
                 asked.map_err(drop)
             })
         });
-        let asks: Vec<_> = asks.collect();
+        let asks = Vec::from_iter(asks);
         asks.into_iter()
             .map(|ask| ask.join().expect("no panic"))
             .collect()
@@ -39,11 +39,9 @@ fn sixteen_ask<'c>(
 #[test]
 fn h70_sixteen_threads_compile_once_and_have_its_result_or_its_error_or_another_compile() {
     for end in ["compiles", "fails", "unwinds"] {
-        let (contexts, counts) = (Contexts::new(), Counts::default());
-        let cache = contexts.cache();
+        cache_scene!(contexts, counts, cache);
         let device = CacheDevice::new_unique();
-        let owners = [&contexts.a, &contexts.b]
-            .map(|context| cache.owner(device, context.handle()).expect("memory"));
+        let owners = [&contexts.a, &contexts.b].map(|context| own(&cache, device, context));
         let ran = AtomicU64::new(0);
         let answers = sixteen_ask(&owners, |before| {
             ran.fetch_add(1, SeqCst);
@@ -82,11 +80,10 @@ fn h70_sixteen_threads_compile_once_and_have_its_result_or_its_error_or_another_
 #[test]
 fn h70_a_release_in_flight_leaves_nothing_behind() {
     for whose in ["owner", "device"] {
-        let (contexts, counts) = (Contexts::new(), Counts::default());
-        let cache = contexts.cache();
+        cache_scene!(contexts, counts, cache);
         let device = CacheDevice::new_unique();
-        let a = cache.owner(device, contexts.a.handle()).expect("memory");
-        let b = cache.owner(device, contexts.b.handle()).expect("memory");
+        let a = own(&cache, device, &contexts.a);
+        let b = own(&cache, device, &contexts.b);
         let (flying, go_on) = (Barrier::new(2), Barrier::new(2));
         thread::scope(|threads| {
             let leader = threads.spawn(|| {
@@ -177,7 +174,7 @@ fn compile_each_in_the_other(of: [usize; 2]) {
     );
     let caches: &[Cache<'static>; 2] = Box::leak(Box::new([contexts.cache(), contexts.cache()]));
     let device = CacheDevice::new_unique();
-    let owner = |cache: &Cache<'static>| cache.owner(device, contexts.a.handle()).expect("memory");
+    let owner = |cache: &Cache<'static>| own(cache, device, &contexts.a);
     let owners: &[Owner<'static>; 2] = Box::leak(Box::new(of.map(|number| owner(&caches[number]))));
     let both: &Barrier = Box::leak(Box::new(Barrier::new(2)));
     let (ended, ends) = channel();

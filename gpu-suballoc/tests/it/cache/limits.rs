@@ -4,16 +4,12 @@ use super::*;
 
 #[test]
 fn h73_what_was_used_least_goes_and_what_is_held_stays() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
+    cache_scene!(contexts, counts, cache, owner);
     cache.set_limits(CacheLimits {
         bytes: 1000,
         entries: u64::MAX,
     });
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
-    let held: Vec<_> = (0..3).map(|number| get(&owner, &counts, number)).collect();
+    let held = Vec::from_iter((0..3).map(|number| get(&owner, &counts, number)));
     for number in 3..500 {
         drop(get(&owner, &counts, number));
         // One that is used all the time.
@@ -79,8 +75,7 @@ fn compiled_bytes_overflow_is_counted_up_to_what_64_bits_hold() {
 
 #[test]
 fn h61_a_context_that_was_closed_refuses_before_the_compile() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
+    cache_scene!(contexts, counts, cache);
     cache.set_limits(CacheLimits {
         entries: 1,
         ..CacheLimits::NONE
@@ -89,7 +84,7 @@ fn h61_a_context_that_was_closed_refuses_before_the_compile() {
     let owner = cache
         .owner(CacheDevice::new_unique(), child.handle())
         .expect("memory");
-    (0..3).for_each(|number| drop(get(&owner, &counts, number)));
+    get_each(&owner, &counts, 0..3);
     drop(child);
     let refused = owner.get_or_compile(key(owner.device(), 3), || counts.make(3));
     assert!(
@@ -101,14 +96,13 @@ fn h61_a_context_that_was_closed_refuses_before_the_compile() {
 
 #[test]
 fn h68_ge9_a_trim_frees_tables_that_nothing_lies_in_whoever_uses_the_cache() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
+    cache_scene!(contexts, counts, cache);
     let device = CacheDevice::new_unique();
-    let owner = cache.owner(device, contexts.a.handle()).expect("memory");
-    (0..10).for_each(|number| drop(get(&owner, &counts, number)));
+    let owner = own(&cache, device, &contexts.a);
+    get_each(&owner, &counts, 0..10);
     let few = contexts.bytes()[2];
     let held = get(&owner, &counts, 3).into_work_ref();
-    (10..20_000).for_each(|number| drop(get(&owner, &counts, number)));
+    get_each(&owner, &counts, 10..20_000);
     assert!((0..20_000).step_by(7).all(|number| {
         cache
             .get(key(device, number))
@@ -141,13 +135,13 @@ fn h68_ge9_a_trim_frees_tables_that_nothing_lies_in_whoever_uses_the_cache() {
     assert_eq!(get(&owner, &counts, 3).number, 3);
     assert_eq!(counts.now().0, 20_000, "not compiled again");
     assert_eq!(cache.trim(), 0);
-    (0..1000).for_each(|number| drop(get(&owner, &counts, number)));
+    get_each(&owner, &counts, 0..1000);
     assert!((0..1000).all(|number| cache.get(key(device, number)).is_some()));
     assert_eq!(owner.stats().entries, 1000);
     drop(owner);
     assert!(cache.trim() == 0 && contexts.bytes()[2] < few);
     assert_eq!((counts.now().1, cache.stats().entries), (0, 0));
-    let owner = cache.owner(device, contexts.b.handle()).expect("memory");
+    let owner = own(&cache, device, &contexts.b);
     assert_eq!(get(&owner, &counts, 5).number, 5);
     drop(owner);
     drop(cache);
@@ -157,10 +151,9 @@ fn h68_ge9_a_trim_frees_tables_that_nothing_lies_in_whoever_uses_the_cache() {
 /// Whichever tables the shaders of a device lay in, they go with its owner.
 #[test]
 fn h69_owners_that_come_and_go_leave_no_memory() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
+    cache_scene!(contexts, counts, cache);
     let device = CacheDevice::new_unique();
-    let first = cache.owner(device, contexts.b.handle()).expect("memory");
+    let first = own(&cache, device, &contexts.b);
     // What is held of an owner that is gone, and of each device a thousandth owner: none of them is in the way.
     let held = get(&first, &counts, 9).into_work_ref();
     drop(first);
@@ -168,8 +161,8 @@ fn h69_owners_that_come_and_go_leave_no_memory() {
     let empty = contexts.bytes();
     for round in 0..1000 {
         let device = [device, CacheDevice::new_unique()][round % 2];
-        let owner = cache.owner(device, contexts.a.handle()).expect("memory");
-        (0..2).for_each(|number| drop(get(&owner, &counts, number)));
+        let owner = own(&cache, device, &contexts.a);
+        get_each(&owner, &counts, 0..2);
         assert_ne!(contexts.bytes(), empty);
         assert_eq!((owner.stats().entries, owner.stats().dead), (2, 0));
         if round % 4 < 2 {
@@ -189,7 +182,7 @@ fn h69_owners_that_come_and_go_leave_no_memory() {
 #[test]
 fn ge9_a_trim_during_compiles_loses_nothing() {
     cache_scene!(contexts, counts, cache, owner);
-    (0..2000).for_each(|number| drop(get(&owner, &counts, number)));
+    get_each(&owner, &counts, 0..2000);
     cache.delete_where(|_, _| true);
     fn nested<'c>(
         owner: &Owner<'c>,
@@ -222,18 +215,14 @@ fn ge9_a_trim_during_compiles_loses_nothing() {
 #[test]
 fn h69_what_came_and_went_leaves_no_trace_in_the_tables() {
     let rounds = if cfg!(miri) { 500 } else { 50_000 };
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
+    cache_scene!(contexts, counts, cache, owner);
     cache.set_limits(CacheLimits {
         entries: 100,
         ..CacheLimits::NONE
     });
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
     (0..rounds / 10).for_each(|number| drop(get(&owner, &counts, number)));
     let early = contexts.bytes()[2];
-    (rounds / 10..rounds).for_each(|number| drop(get(&owner, &counts, number)));
+    get_each(&owner, &counts, rounds / 10..rounds);
     assert_eq!((counts.now(), cache.stats().entries), ((rounds, 100), 100));
     assert!(contexts.bytes()[2] <= 2 * early, "{early}");
     assert!(early < 64 << 10, "{early}");

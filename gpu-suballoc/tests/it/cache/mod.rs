@@ -5,14 +5,10 @@ use bench::*;
 
 /// Contexts, counts of shaders, a cache, and an owner of a device of its own.
 macro_rules! cache_scene {
-    ($contexts:ident, $counts:ident, $cache:ident, $owner:ident) => {
-        let ($contexts, $counts) = (
-            super::bench::Contexts::new(),
-            super::bench::Counts::default(),
-        );
+    ($contexts:ident, $counts:ident, $cache:ident $(, $owner:ident)?) => {
+        let ($contexts, $counts) = (Contexts::new(), Counts::default());
         let $cache = $contexts.cache();
-        let device = gpu_suballoc::cache::CacheDevice::new_unique();
-        let $owner = $cache.owner(device, $contexts.a.handle()).expect("memory");
+        $(let $owner = own(&$cache, CacheDevice::new_unique(), &$contexts.a);)?
     };
 }
 

@@ -4,11 +4,10 @@ use super::*;
 
 #[test]
 fn h74_h75_an_entry_lies_in_its_owners_memory_whoever_runs_and_drops_it() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
+    cache_scene!(contexts, counts, cache);
     let device = CacheDevice::new_unique();
-    let a = cache.owner(device, contexts.a.handle()).expect("memory");
-    let b = cache.owner(device, contexts.b.handle()).expect("memory");
+    let a = own(&cache, device, &contexts.a);
+    let b = own(&cache, device, &contexts.b);
     drop(get(&a, &counts, 1));
     let [of_a, of_b, _] = contexts.bytes();
     assert!(of_a > 0 && of_b == 0);

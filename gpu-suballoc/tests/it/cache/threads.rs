@@ -6,8 +6,7 @@ use super::*;
 #[test]
 fn h72_everything_at_once_balances() {
     let rounds = if cfg!(miri) { 20 } else { 4000 };
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
+    cache_scene!(contexts, counts, cache);
     cache.set_limits(CacheLimits {
         bytes: 3000,
         entries: 40,
@@ -23,18 +22,13 @@ fn h72_everything_at_once_balances() {
                 } else {
                     &contexts.b
                 };
-                let mut owner = cache.owner(device, context.handle()).expect("memory");
-                let mut random = seed + 1;
-                let mut next = |below: u64| {
-                    random = random
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1_442_695_040_888_963_407);
-                    (random >> 33) % below
-                };
+                let mut owner = own(cache, device, context);
+                let mut rng = Rng::new(seed + 1);
+                let mut next = |below| rng.below(below);
                 for _ in 0..rounds {
                     let number = next(64);
                     match next(100) {
-                        0 => owner = cache.owner(device, context.handle()).expect("memory"),
+                        0 => owner = own(cache, device, context),
                         1 => drop(cache.delete_where(|_, shader| shader.number == number)),
                         2 => drop(cache.release_device(CacheDevice::new_unique())),
                         3..10 => send
@@ -46,9 +40,9 @@ fn h72_everything_at_once_balances() {
                             }
                         }
                         _ => {
-                            let holds: Vec<_> = (0..next(20))
-                                .map(|more| get(&owner, counts, (number + more) % 64))
-                                .collect();
+                            let holds = Vec::from_iter(
+                                (0..next(20)).map(|more| get(&owner, counts, (number + more) % 64)),
+                            );
                             drop(holds);
                         }
                     }
@@ -78,8 +72,7 @@ fn h72_everything_at_once_balances() {
 #[test]
 fn ge9_references_that_two_threads_drop_leave_nothing_above_the_limit() {
     let rounds = if cfg!(miri) { 10 } else { 1000 };
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
+    cache_scene!(contexts, counts, cache);
     cache.set_limits(CacheLimits {
         entries: 4,
         ..CacheLimits::NONE
@@ -90,12 +83,12 @@ fn ge9_references_that_two_threads_drop_leave_nothing_above_the_limit() {
         for context in [&contexts.a, &contexts.b] {
             let (cache, counts, barrier) = (&cache, &counts, &barrier);
             threads.spawn(move || {
-                let owner = cache.owner(device, context.handle()).expect("memory");
+                let owner = own(cache, device, context);
                 for round in 0..rounds {
                     let first = round * 6;
-                    let held: Vec<_> = (first..first + 6)
-                        .map(|number| get(&owner, counts, number))
-                        .collect();
+                    let held = Vec::from_iter(
+                        (first..first + 6).map(|number| get(&owner, counts, number)),
+                    );
                     drop(held);
                     barrier.wait();
                     assert!(cache.stats().entries <= 4, "round {round}");

@@ -43,7 +43,7 @@ fn a_destructor_that_unwinds_leaves_the_sums_right() {
     let (contexts, ended) = (Contexts::new(), AtomicU64::new(0));
     let cache = Cache::new(contexts.shared.handle(), CacheLimits::NONE).expect("memory");
     let device = CacheDevice::new_unique();
-    let owner = cache.owner(device, contexts.a.handle()).expect("memory");
+    let owner = own(&cache, device, &contexts.a);
     (0..5).for_each(|number| make(&owner, &ended, number, number == 2));
     // Released all at once, by deleting, by the last hold, by a limit: the one in the middle unwinds.
     assert!(unwinds(|| assert_eq!(
@@ -91,9 +91,7 @@ fn a_destructor_that_unwinds_leaves_the_sums_right() {
 fn a_destructor_that_unwinds_at_the_end_of_all_loses_nothing() {
     let (contexts, ended) = (Contexts::new(), AtomicU64::new(0));
     let cache = Cache::new(contexts.shared.handle(), CacheLimits::NONE).expect("memory");
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    let owner = own(&cache, CacheDevice::new_unique(), &contexts.a);
     (0..5).for_each(|number| make(&owner, &ended, number, number == 2 || number == 3));
     drop(cache);
     let last = owner

@@ -2,10 +2,10 @@
 
 use super::*;
 
-pub(super) unsafe extern "system" fn allocate(
+pub unsafe extern "system" fn allocate(
     _: vk::Device,
     info: *const vk::MemoryAllocateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
+    allocator: Callbacks<'_>,
     made: *mut vk::DeviceMemory,
 ) -> vk::Result {
     called(0, allocator);
@@ -45,15 +45,11 @@ pub(super) unsafe extern "system" fn allocate(
     result()
 }
 
-pub(super) unsafe extern "system" fn free(
-    _: vk::Device,
-    _: vk::DeviceMemory,
-    allocator: *const vk::AllocationCallbacks<'_>,
-) {
+pub unsafe extern "system" fn free(_: vk::Device, _: vk::DeviceMemory, allocator: Callbacks<'_>) {
     called(1, allocator);
 }
 
-pub(super) unsafe extern "system" fn map(
+pub unsafe extern "system" fn map(
     _: vk::Device,
     _: vk::DeviceMemory,
     offset: u64,
@@ -67,11 +63,11 @@ pub(super) unsafe extern "system" fn map(
     result()
 }
 
-pub(super) unsafe extern "system" fn unmap(_: vk::Device, _: vk::DeviceMemory) {
+pub unsafe extern "system" fn unmap(_: vk::Device, _: vk::DeviceMemory) {
     called(3, ptr::null());
 }
 
-pub(super) unsafe extern "system" fn flush(
+pub unsafe extern "system" fn flush(
     _: vk::Device,
     count: u32,
     ranges: *const vk::MappedMemoryRange<'_>,
@@ -81,7 +77,7 @@ pub(super) unsafe extern "system" fn flush(
     unsafe { note_ranges(count, ranges) }
 }
 
-pub(super) unsafe extern "system" fn invalidate(
+pub unsafe extern "system" fn invalidate(
     _: vk::Device,
     count: u32,
     ranges: *const vk::MappedMemoryRange<'_>,
@@ -100,7 +96,7 @@ unsafe fn note_ranges(count: u32, ranges: *const vk::MappedMemoryRange<'_>) -> v
     result()
 }
 
-pub(super) unsafe extern "system" fn commitment(
+pub unsafe extern "system" fn commitment(
     _: vk::Device,
     _: vk::DeviceMemory,
     bytes: *mut vk::DeviceSize,

@@ -17,43 +17,43 @@ use resources::*;
 
 /// Behaviour and record of this thread's driver.
 #[derive(Clone, Copy)]
-pub(crate) struct Fake {
+pub struct Fake {
     /// The commands of Vulkan 1.1 and 1.2 are there under their own names.
-    pub(crate) core: bool,
+    pub core: bool,
     /// They are there under the names of their extensions.
-    pub(crate) khr: bool,
+    pub khr: bool,
     /// What the next command that can fail answers, once.
-    pub(crate) fail: vk::Result,
+    pub fail: vk::Result,
     /// Resources ask for memory of their own: prefers, requires.
-    pub(crate) dedicated: (bool, bool),
+    pub dedicated: (bool, bool),
     /// How often each command was called, in the order of [`COMMANDS`].
-    pub(crate) calls: [u32; COMMANDS.len()],
+    pub calls: [u32; COMMANDS.len()],
     /// What each was last passed as `pAllocator`.
-    pub(crate) allocators: [usize; COMMANDS.len()],
+    pub allocators: [usize; COMMANDS.len()],
     /// The structures behind the last info, in order, by `sType`; 0 is none.
-    pub(crate) chain: [i32; 8],
+    pub chain: [i32; 8],
     /// What stood in them.
-    pub(crate) seen: SeenCommands,
+    pub seen: SeenCommands,
 }
 
 /// Values of the last call.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct SeenCommands {
-    pub(crate) size: u64,
-    pub(crate) memory_type: u32,
-    pub(crate) dedicated: (u64, u64),
-    pub(crate) priority: f32,
-    pub(crate) export: u32,
-    pub(crate) flags: u32,
-    pub(crate) families: [u32; 3],
-    pub(crate) concurrent: bool,
-    pub(crate) external: u32,
-    pub(crate) extent: (u32, u32, u32),
-    pub(crate) ranges: [(u32, u64, u64); 2],
+pub struct SeenCommands {
+    pub size: u64,
+    pub memory_type: u32,
+    pub dedicated: (u64, u64),
+    pub priority: f32,
+    pub export: u32,
+    pub flags: u32,
+    pub families: [u32; 3],
+    pub concurrent: bool,
+    pub external: u32,
+    pub extent: (u32, u32, u32),
+    pub ranges: [(u32, u64, u64); 2],
 }
 
 /// Everything that [`AshDevice`](gpu_suballoc::AshDevice) calls on a device, under the names of Vulkan 1.0 to 1.2.
-pub(crate) const COMMANDS: [&str; 18] = [
+pub const COMMANDS: [&str; 18] = [
     "vkAllocateMemory",
     "vkFreeMemory",
     "vkMapMemory",
@@ -75,7 +75,7 @@ pub(crate) const COMMANDS: [&str; 18] = [
 ];
 
 impl Fake {
-    pub(crate) const NEW: Self = Self {
+    pub const NEW: Self = Self {
         core: true,
         khr: false,
         fail: vk::Result::SUCCESS,
@@ -98,7 +98,7 @@ impl Fake {
         },
     };
 
-    pub(crate) fn calls(&self, command: &str) -> u32 {
+    pub fn calls(&self, command: &str) -> u32 {
         COMMANDS
             .iter()
             .zip(self.calls)
@@ -106,7 +106,7 @@ impl Fake {
             .map_or(0, |(_, calls)| calls)
     }
 
-    pub(crate) fn allocator(&self, command: &str) -> usize {
+    pub fn allocator(&self, command: &str) -> usize {
         COMMANDS
             .iter()
             .zip(self.allocators)
@@ -120,12 +120,12 @@ thread_local! {
 }
 
 /// This thread's driver now.
-pub(crate) fn fake() -> Fake {
+pub fn fake() -> Fake {
     FAKE.get()
 }
 
 /// Makes this thread's driver another one, or forgets what it has seen.
-pub(crate) fn set(fake: Fake) {
+pub fn set(fake: Fake) {
     FAKE.set(fake);
 }
 
@@ -135,7 +135,7 @@ fn change(with: impl FnOnce(&mut Fake)) {
     FAKE.set(fake);
 }
 
-fn called(command: usize, allocator: *const vk::AllocationCallbacks<'_>) {
+fn called(command: usize, allocator: Callbacks<'_>) {
     change(|fake| {
         fake.calls[command] += 1;
         fake.allocators[command] = allocator as usize;
@@ -149,7 +149,7 @@ fn result() -> vk::Result {
 }
 
 /// Entry, instance and device of the fake.
-pub(crate) fn vulkan() -> (ash::Entry, ash::Instance, ash::Device) {
+pub fn vulkan() -> (ash::Entry, ash::Instance, ash::Device) {
     let table = ash::StaticFn {
         get_instance_proc_addr,
     };
@@ -162,7 +162,8 @@ pub(crate) fn vulkan() -> (ash::Entry, ash::Instance, ash::Device) {
     (entry, instance, device)
 }
 
-pub(crate) type Function = vk::PFN_vkVoidFunction;
+pub type Callbacks<'a> = *const vk::AllocationCallbacks<'a>;
+pub type Function = vk::PFN_vkVoidFunction;
 
 macro_rules! function {
     ($function:expr) => {{
@@ -172,7 +173,7 @@ macro_rules! function {
     }};
 }
 
-pub(crate) unsafe extern "system" fn get_instance_proc_addr(
+pub unsafe extern "system" fn get_instance_proc_addr(
     _: vk::Instance,
     name: *const c_char,
 ) -> Function {
@@ -192,10 +193,7 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     }
 }
 
-pub(crate) unsafe extern "system" fn get_device_proc_addr(
-    _: vk::Device,
-    name: *const c_char,
-) -> Function {
+pub unsafe extern "system" fn get_device_proc_addr(_: vk::Device, name: *const c_char) -> Function {
     // SAFETY: a C string, as Vulkan demands.
     let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("");
     let Fake { core, khr, .. } = fake();
@@ -260,7 +258,7 @@ extern "system" fn create_instance() {
 unsafe extern "system" fn create_any(
     _: vk::Device,
     _: *const c_void,
-    _: *const vk::AllocationCallbacks<'_>,
+    _: Callbacks<'_>,
     made: *mut u64,
 ) -> vk::Result {
     // SAFETY: room for one handle, which is a number on every target.
@@ -273,7 +271,7 @@ unsafe extern "system" fn create_pipelines(
     _: vk::PipelineCache,
     _: u32,
     _: *const c_void,
-    _: *const vk::AllocationCallbacks<'_>,
+    _: Callbacks<'_>,
     made: *mut vk::Pipeline,
 ) -> vk::Result {
     // SAFETY: room for one, for one is asked for at a time.
@@ -281,12 +279,7 @@ unsafe extern "system" fn create_pipelines(
     result()
 }
 
-unsafe extern "system" fn destroy_any(
-    _: vk::Device,
-    _: u64,
-    _: *const vk::AllocationCallbacks<'_>,
-) {
-}
+unsafe extern "system" fn destroy_any(_: vk::Device, _: u64, _: Callbacks<'_>) {}
 
 unsafe extern "system" fn pipeline_cache_data(
     _: vk::Device,

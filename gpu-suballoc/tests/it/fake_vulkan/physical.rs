@@ -12,7 +12,7 @@ const LIMITS: vk::PhysicalDeviceLimits = {
     limits
 };
 
-pub(super) unsafe extern "system" fn properties(
+pub unsafe extern "system" fn properties(
     _: vk::PhysicalDevice,
     told: *mut vk::PhysicalDeviceProperties,
 ) {
@@ -24,7 +24,7 @@ pub(super) unsafe extern "system" fn properties(
     unsafe { told.write(properties) };
 }
 
-pub(super) unsafe extern "system" fn properties2(
+pub unsafe extern "system" fn properties2(
     _: vk::PhysicalDevice,
     told: *mut vk::PhysicalDeviceProperties2<'_>,
 ) {
@@ -53,7 +53,7 @@ pub(super) unsafe extern "system" fn properties2(
     });
 }
 
-pub(super) unsafe extern "system" fn memory_properties(
+pub unsafe extern "system" fn memory_properties(
     _: vk::PhysicalDevice,
     told: *mut vk::PhysicalDeviceMemoryProperties,
 ) {
@@ -61,7 +61,7 @@ pub(super) unsafe extern "system" fn memory_properties(
     unsafe { told.write(memory()) };
 }
 
-pub(super) unsafe extern "system" fn memory_properties2(
+pub unsafe extern "system" fn memory_properties2(
     _: vk::PhysicalDevice,
     told: *mut vk::PhysicalDeviceMemoryProperties2<'_>,
 ) {

@@ -2,10 +2,10 @@
 
 use super::*;
 
-pub(super) unsafe extern "system" fn create_buffer(
+pub unsafe extern "system" fn create_buffer(
     _: vk::Device,
     info: *const vk::BufferCreateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
+    allocator: Callbacks<'_>,
     made: *mut vk::Buffer,
 ) -> vk::Result {
     called(6, allocator);
@@ -24,10 +24,10 @@ pub(super) unsafe extern "system" fn create_buffer(
     result()
 }
 
-pub(super) unsafe extern "system" fn destroy_buffer(
+pub unsafe extern "system" fn destroy_buffer(
     _: vk::Device,
     _: vk::Buffer,
-    allocator: *const vk::AllocationCallbacks<'_>,
+    allocator: Callbacks<'_>,
 ) {
     called(7, allocator);
 }
@@ -38,7 +38,7 @@ const NEEDS: vk::MemoryRequirements = vk::MemoryRequirements {
     memory_type_bits: 0b11,
 };
 
-pub(super) unsafe extern "system" fn buffer_requirements(
+pub unsafe extern "system" fn buffer_requirements(
     _: vk::Device,
     _: vk::Buffer,
     told: *mut vk::MemoryRequirements,
@@ -48,7 +48,7 @@ pub(super) unsafe extern "system" fn buffer_requirements(
     unsafe { told.write(NEEDS) };
 }
 
-pub(super) unsafe extern "system" fn bind_buffer(
+pub unsafe extern "system" fn bind_buffer(
     _: vk::Device,
     _: vk::Buffer,
     _: vk::DeviceMemory,
@@ -59,10 +59,10 @@ pub(super) unsafe extern "system" fn bind_buffer(
     result()
 }
 
-pub(super) unsafe extern "system" fn create_image(
+pub unsafe extern "system" fn create_image(
     _: vk::Device,
     info: *const vk::ImageCreateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
+    allocator: Callbacks<'_>,
     made: *mut vk::Image,
 ) -> vk::Result {
     called(10, allocator);
@@ -100,15 +100,11 @@ fn note_resource(size: u64, families: &[u32], mode: vk::SharingMode, next: *cons
     });
 }
 
-pub(super) unsafe extern "system" fn destroy_image(
-    _: vk::Device,
-    _: vk::Image,
-    allocator: *const vk::AllocationCallbacks<'_>,
-) {
+pub unsafe extern "system" fn destroy_image(_: vk::Device, _: vk::Image, allocator: Callbacks<'_>) {
     called(11, allocator);
 }
 
-pub(super) unsafe extern "system" fn image_requirements(
+pub unsafe extern "system" fn image_requirements(
     _: vk::Device,
     _: vk::Image,
     told: *mut vk::MemoryRequirements,
@@ -118,7 +114,7 @@ pub(super) unsafe extern "system" fn image_requirements(
     unsafe { told.write(NEEDS) };
 }
 
-pub(super) unsafe extern "system" fn bind_image(
+pub unsafe extern "system" fn bind_image(
     _: vk::Device,
     _: vk::Image,
     _: vk::DeviceMemory,
@@ -129,7 +125,7 @@ pub(super) unsafe extern "system" fn bind_image(
     result()
 }
 
-pub(super) unsafe extern "system" fn buffer_requirements2(
+pub unsafe extern "system" fn buffer_requirements2(
     _: vk::Device,
     _: *const vk::BufferMemoryRequirementsInfo2<'_>,
     told: *mut vk::MemoryRequirements2<'_>,
@@ -139,7 +135,7 @@ pub(super) unsafe extern "system" fn buffer_requirements2(
     unsafe { requirements2(told) }
 }
 
-pub(super) unsafe extern "system" fn image_requirements2(
+pub unsafe extern "system" fn image_requirements2(
     _: vk::Device,
     _: *const vk::ImageMemoryRequirementsInfo2<'_>,
     told: *mut vk::MemoryRequirements2<'_>,
@@ -169,7 +165,7 @@ unsafe fn requirements2(told: *mut vk::MemoryRequirements2<'_>) {
     });
 }
 
-pub(super) unsafe extern "system" fn buffer_address(
+pub unsafe extern "system" fn buffer_address(
     _: vk::Device,
     _: *const vk::BufferDeviceAddressInfo<'_>,
 ) -> u64 {

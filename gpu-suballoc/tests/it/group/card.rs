@@ -2,29 +2,29 @@
 
 use super::*;
 
-pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-pub(crate) type Memory = Scoped<&'static FromGlobalAlloc<System>>;
+pub static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+pub type Memory = Scoped<&'static FromGlobalAlloc<System>>;
 
-pub(crate) fn memory() -> Memory {
+pub fn memory() -> Memory {
     Scoped::new(&SYSTEM, Scope::Device)
 }
 
 /// What happened, in order, to all cards that share it.
-pub(crate) type Log = RefCell<Vec<String>>;
+pub type Log = RefCell<Vec<String>>;
 
-pub(crate) struct Card<'l> {
-    pub(crate) name: u32,
-    pub(crate) seat: MembershipCell,
-    pub(crate) says: DeviceCapabilities,
+pub struct Card<'l> {
+    pub name: u32,
+    pub seat: MembershipCell,
+    pub says: DeviceCapabilities,
     /// At this question.
-    pub(crate) unwinds: Option<&'static str>,
-    pub(crate) link: Option<LinkClass>,
-    pub(crate) log: &'l Log,
+    pub unwinds: Option<&'static str>,
+    pub link: Option<LinkClass>,
+    pub log: &'l Log,
 }
 
 impl<'l> Card<'l> {
     /// One of driver 1, which says nothing of itself.
-    pub(crate) fn new(name: u32, log: &'l Log) -> Self {
+    pub fn new(name: u32, log: &'l Log) -> Self {
         let says = DeviceCapabilities {
             driver: Some(1),
             ..DeviceCapabilities::default()
@@ -49,7 +49,7 @@ impl<'l> Card<'l> {
 }
 
 /// These, in a list.
-pub(crate) fn listed<T>(devices: impl IntoIterator<Item = T>) -> TryVec<T, Memory> {
+pub fn listed<T>(devices: impl IntoIterator<Item = T>) -> TryVec<T, Memory> {
     let mut list = TryVec::new_in(memory());
     for device in devices {
         let pushed = list.try_push(device).map_err(|refused| refused.error);
@@ -58,17 +58,17 @@ pub(crate) fn listed<T>(devices: impl IntoIterator<Item = T>) -> TryVec<T, Memor
     list
 }
 
-pub(crate) type Made<T> = Result<
+pub type Made<T> = Result<
     DeviceGroup<T, Memory>,
     Rejected<TryVec<T, Memory>, GroupError<<T as GroupDevice>::Error>>,
 >;
 
 /// A group of these.
-pub(crate) fn group<T: GroupDevice>(devices: impl IntoIterator<Item = T>) -> Made<T> {
+pub fn group<T: GroupDevice>(devices: impl IntoIterator<Item = T>) -> Made<T> {
     DeviceGroup::new(listed(devices))
 }
 
-pub(crate) fn cards<'l>(count: u32, log: &'l Log) -> Vec<Card<'l>> {
+pub fn cards<'l>(count: u32, log: &'l Log) -> Vec<Card<'l>> {
     (0..count).map(|name| Card::new(name, log)).collect()
 }
 

@@ -69,13 +69,14 @@ fn h8_callbacks_are_captured_when_the_context_is_acquired() {
 #[test]
 fn ge10_hw25_64_devices_have_contexts_at_once_that_do_not_cross_and_the_next_is_an_error() {
     let memory = SceneMemory::new();
-    let drivers: Vec<_> = (0..65).map(|_| LifecycleDriver::new()).collect();
+    let drivers = times(65, LifecycleDriver::new);
     let home = memory.home();
-    let mut contexts: Vec<_> = drivers
-        .iter()
-        .take(64)
-        .map(|driver| acquire(&home, &memory, driver))
-        .collect();
+    let mut contexts = Vec::from_iter(
+        drivers
+            .iter()
+            .take(64)
+            .map(|driver| acquire(&home, &memory, driver)),
+    );
     for (number, context) in (0..).zip(&contexts) {
         drop(kernel(context, number));
         context.allocator().free(buffer(context)).unwrap();
@@ -102,7 +103,7 @@ fn ge10_64_contexts_are_in_a_table_and_the_next_is_an_error() {
             Ok(acquire(&home, &memory, &driver))
         })
     };
-    let ids: Vec<_> = (0..64).map(|_| put().unwrap()).collect();
+    let ids = times(64, || put().unwrap());
     let live = driver.live();
     assert_eq!(put(), Err(ContextError::TooManyContexts));
     assert_eq!(

@@ -99,7 +99,7 @@ fn ge12_dispatches_of_two_contexts_nest() {
     ends(|| {
         let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
         let home = memory.home();
-        let [one, other] = [(); 2].map(|()| acquire(&home, &memory, &driver));
+        let [one, other] = each(|| acquire(&home, &memory, &driver));
         let inside = AtomicU64::new(0);
         thread::scope(|threads| {
             for _ in 0..2 {

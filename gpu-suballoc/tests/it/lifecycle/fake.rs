@@ -3,10 +3,10 @@
 
 use super::*;
 
-use crate::fake_vulkan::{self, Function};
+use crate::fake_vulkan::{self, Callbacks, Function};
 
 /// A driver with one instance, physical device and device.
-pub(crate) struct LifecycleDriver {
+pub struct LifecycleDriver {
     state: Mutex<FakeState>,
 }
 
@@ -32,7 +32,7 @@ thread_local! {
 }
 
 impl LifecycleDriver {
-    pub(crate) fn new() -> Box<Self> {
+    pub fn new() -> Box<Self> {
         Box::new(Self {
             state: Mutex::default(),
         })
@@ -42,63 +42,63 @@ impl LifecycleDriver {
         ptr::from_ref(self).expose_provenance() as u64
     }
 
-    pub(crate) fn instance(&self) -> vk::Instance {
+    pub fn instance(&self) -> vk::Instance {
         vk::Instance::from_raw(self.address())
     }
 
-    pub(crate) fn physical_device(&self) -> vk::PhysicalDevice {
+    pub fn physical_device(&self) -> vk::PhysicalDevice {
         vk::PhysicalDevice::from_raw(self.address() + 1)
     }
 
-    pub(crate) fn device(&self) -> vk::Device {
+    pub fn device(&self) -> vk::Device {
         vk::Device::from_raw(self.address() + 2)
     }
 
     /// The commands since the last time.
-    pub(crate) fn log(&self) -> Vec<&'static str> {
+    pub fn log(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.state.lock().unwrap().log)
     }
 
     /// Functions that were asked for.
-    pub(crate) fn loads(&self) -> u64 {
+    pub fn loads(&self) -> u64 {
         self.state.lock().unwrap().loads
     }
 
     /// Objects that live, of all kinds.
-    pub(crate) fn live(&self) -> usize {
+    pub fn live(&self) -> usize {
         self.state.lock().unwrap().live.len()
     }
 
     /// A command that this driver does not have.
-    pub(crate) fn without(&self, name: Option<&'static str>) {
+    pub fn without(&self, name: Option<&'static str>) {
         self.state.lock().unwrap().missing = name;
         WITHOUT_INSTANCE.set(name != Some("vkCreateInstance"));
     }
 
     /// The nth command from now that can fail does, with this.
-    pub(crate) fn fail(&self, fail: Option<(u64, vk::Result)>) {
+    pub fn fail(&self, fail: Option<(u64, vk::Result)>) {
         let mut state = self.state.lock().unwrap();
         (state.fail, state.asked) = (fail, 0);
     }
 
     /// From now on, pipelines are created, and the command returns this.
-    pub(crate) fn refuse_created_pipelines(&self, result: vk::Result) {
+    pub fn refuse_created_pipelines(&self, result: vk::Result) {
         self.state.lock().unwrap().refused_pipelines = result;
     }
 
     /// True when it did.
-    pub(crate) fn failed(&self) -> bool {
+    pub fn failed(&self) -> bool {
         let state = self.state.lock().unwrap();
         state.fail.is_some_and(|(nth, _)| state.asked >= nth)
     }
 
     /// The device goes with what lives in it, and without a call: answers how many that was.
-    pub(crate) fn lose(&self) -> usize {
+    pub fn lose(&self) -> usize {
         std::mem::take(&mut self.state.lock().unwrap().live).len()
     }
 
     /// What a pipeline cache was begun with, last.
-    pub(crate) fn pipeline_cache(&self) -> Vec<u8> {
+    pub fn pipeline_cache(&self) -> Vec<u8> {
         self.state.lock().unwrap().cache.clone()
     }
 }
@@ -127,7 +127,7 @@ fn create<H: Handle>(
     device: vk::Device,
     name: &'static str,
     kind: &'static str,
-    with: *const vk::AllocationCallbacks<'_>,
+    with: Callbacks<'_>,
     made: *mut H,
 ) -> vk::Result {
     let driver = driver(device.as_raw());
@@ -166,7 +166,7 @@ fn destroy<H: Handle>(
     name: &'static str,
     kind: &'static str,
     object: H,
-    with: *const vk::AllocationCallbacks<'_>,
+    with: Callbacks<'_>,
 ) {
     note(device, name);
     let gone = driver(device.as_raw())
@@ -199,13 +199,13 @@ macro_rules! objects {
             unsafe extern "system" fn $create(
                 device: vk::Device,
                 _: *const $info,
-                with: *const vk::AllocationCallbacks<'_>,
+                with: Callbacks<'_>,
                 made: *mut $handle,
             ) -> vk::Result {
                 create(device, $make, $kind, with, made)
             }
 
-            unsafe extern "system" fn $destroy(device: vk::Device, object: $handle, with: *const vk::AllocationCallbacks<'_>) {
+            unsafe extern "system" fn $destroy(device: vk::Device, object: $handle, with: Callbacks<'_>) {
                 destroy(device, $end, $kind, object, with);
             }
         )*
@@ -239,7 +239,7 @@ unsafe extern "system" fn create_pipelines(
     _: vk::PipelineCache,
     count: u32,
     infos: *const vk::ComputePipelineCreateInfo<'_>,
-    with: *const vk::AllocationCallbacks<'_>,
+    with: Callbacks<'_>,
     made: *mut vk::Pipeline,
 ) -> vk::Result {
     assert_eq!(count, 1);
@@ -260,7 +260,7 @@ unsafe extern "system" fn create_pipelines(
 unsafe extern "system" fn begin_cache(
     device: vk::Device,
     info: *const vk::PipelineCacheCreateInfo<'_>,
-    with: *const vk::AllocationCallbacks<'_>,
+    with: Callbacks<'_>,
     made: *mut vk::PipelineCache,
 ) -> vk::Result {
     // SAFETY: one info.
@@ -295,7 +295,7 @@ unsafe extern "system" fn cache_data(
     vk::Result::SUCCESS
 }
 
-pub(crate) unsafe extern "system" fn get_instance_proc_addr(
+pub unsafe extern "system" fn get_instance_proc_addr(
     instance: vk::Instance,
     text: *const c_char,
 ) -> Function {

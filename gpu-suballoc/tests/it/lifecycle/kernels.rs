@@ -36,14 +36,14 @@ fn h29_a_kernel_goes_pipelines_first_and_module_last() {
     let Err(CacheError::Compile(refused)) = try_kernel(&context, 1) else {
         panic!("the compiler's error")
     };
-    assert_eq!(refused, DeviceError::OutOfDeviceMemory.into());
+    assert_eq!(refused, OutOfDeviceMemory.into());
     driver.fail(None);
     driver.log();
     driver.refuse_created_pipelines(vk::Result::ERROR_OUT_OF_HOST_MEMORY);
     let Err(CacheError::Compile(refused)) = try_kernel(&context, 1) else {
         panic!("the compiler's error")
     };
-    assert_eq!(refused, DeviceError::OutOfHostMemory.into());
+    assert_eq!(refused, OutOfHostMemory.into());
     let refused = [&made[..], &["a pipeline"], &gone[1..]].concat();
     assert_eq!(driver.log(), refused, "the pipeline that was made goes too");
 }
@@ -60,7 +60,7 @@ const MINE: StoreIdentity = StoreIdentity {
 #[test]
 fn kernels_and_the_pipeline_cache_go_through_a_file() {
     application!(memory, driver, home);
-    let [mut code, mut blob] = [(); 2].map(|()| TryVec::new_in(memory.own.handle()));
+    let [mut code, mut blob] = each(|| TryVec::new_in(memory.own.handle()));
     {
         let context = acquire(&home, &memory, &driver);
         (0..3).for_each(|number| drop(kernel(&context, number)));

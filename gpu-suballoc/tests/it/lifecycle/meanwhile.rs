@@ -98,7 +98,7 @@ const HANDLES: VulkanHandles = VulkanHandles {
 };
 
 fn with_table(run: impl FnOnce(&Table<'_>, &dyn Fn(bool) -> DeviceContextId)) {
-    let (memory, mock) = (SceneMemory::new(), Mock::new(MockProfile::IntelUma, SYSTEM));
+    let (memory, mock) = (SceneMemory::new(), Mock::new(IntelUma, SYSTEM));
     let home = DeviceContexts::<Wild, ()>::new(memory.shared.handle(), CacheLimits::NONE).unwrap();
     let table = Table::new(memory.shared.handle());
     let make = |unwinds| {
@@ -132,7 +132,7 @@ fn with_table(run: impl FnOnce(&Table<'_>, &dyn Fn(bool) -> DeviceContextId)) {
     run(&table, &make);
     drop((table, home));
     memory.end();
-    assert!(mock.live_counts().memory == 0 && mock.violations().is_empty());
+    mock.assert_ended();
 }
 
 fn unwinds<R>(work: impl FnOnce() -> R) -> bool {
@@ -157,7 +157,7 @@ fn h16_a_shader_that_unwinds_in_a_release_takes_its_context_along_and_no_other()
         );
         assert_eq!(table.with(tame, DeviceContext::id), Ok(tame));
         // Its room is another one's: there are 64 in all.
-        let more: Vec<_> = (1..64).map(|_| make(false)).collect();
+        let more = Vec::from_iter((1..64).map(|_| make(false)));
         for id in more.into_iter().chain([tame]) {
             assert_eq!(
                 table.release(Some(id), HANDLES).unwrap().unwrap().shaders,

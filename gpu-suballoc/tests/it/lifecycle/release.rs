@@ -72,7 +72,7 @@ fn h15_a_device_that_is_gone_is_not_called_any_more() {
     assert!(second.device_state().is_lost());
     assert_eq!(
         try_buffer(second).unwrap_err(),
-        GpuError::Device(DeviceError::DeviceLost)
+        GpuError::Device(DeviceLost)
     );
     assert!(try_kernel(second, 3).is_err());
     // Another context on the same handle's value is on another device: nothing of the old one is found there.
@@ -99,7 +99,7 @@ fn h15_a_device_that_is_gone_is_not_called_any_more() {
 fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
     application!(memory, driver, home);
     let context = acquire(&home, &memory, &driver);
-    let regions: Vec<_> = (0..40).map(|_| buffer(&context)).collect();
+    let regions = times(40, || buffer(&context));
     let crop = context.allocator().crop(&regions[7], 0, 16, 4).unwrap();
     drop(kernel(&context, 1));
     let held = kernel(&context, 2).into_work_ref();
@@ -119,7 +119,7 @@ fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
         },
         (40, 0, 1, 1)
     );
-    let listed: Vec<_> = refused.value.release_blockers().collect();
+    let listed = Vec::from_iter(refused.value.release_blockers());
     assert_eq!(listed.len(), 42);
     for region in &regions {
         assert_eq!(

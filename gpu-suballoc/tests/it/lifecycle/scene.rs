@@ -5,10 +5,10 @@ use super::*;
 use std::alloc::alloc;
 use std::alloc::dealloc;
 
-pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+pub static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// Blocks that a driver has of an application's callbacks; their user data.
-pub(crate) struct SceneHost(AtomicI64);
+pub struct SceneHost(AtomicI64);
 
 const FRONT: usize = 16;
 
@@ -38,15 +38,15 @@ unsafe extern "system" fn give(user: *mut c_void, block: *mut c_void) {
 }
 
 impl SceneHost {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self(AtomicI64::new(0))
     }
 
-    pub(crate) fn live(&self) -> i64 {
+    pub fn live(&self) -> i64 {
         self.0.load(SeqCst)
     }
 
-    pub(crate) fn callbacks(&self) -> vk::AllocationCallbacks<'static> {
+    pub fn callbacks(&self) -> vk::AllocationCallbacks<'static> {
         vk::AllocationCallbacks {
             p_user_data: ptr::from_ref(self).cast_mut().cast(),
             pfn_allocation: Some(take),
@@ -57,20 +57,20 @@ impl SceneHost {
 }
 
 /// The application's memory: one context for what is shared, one for what is acquired.
-pub(crate) struct SceneMemory {
-    pub(crate) shared: Context,
-    pub(crate) own: Context,
+pub struct SceneMemory {
+    pub shared: Context,
+    pub own: Context,
     root: Option<Context>,
 }
 
 impl SceneMemory {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self::over(Context::root_static(&SYSTEM, ContextOptions::new("application")).unwrap())
     }
 
     /// # Safety
     /// The allocator outlives it.
-    pub(crate) unsafe fn on(host: &(impl HostAllocator + Sync)) -> Self {
+    pub unsafe fn on(host: &(impl HostAllocator + Sync)) -> Self {
         // SAFETY: the host outlives the context.
         Self::over(unsafe { Context::root(host, ContextOptions::new("application")) }.unwrap())
     }
@@ -83,28 +83,28 @@ impl SceneMemory {
         }
     }
 
-    pub(crate) fn home(&self) -> AshContexts {
+    pub fn home(&self) -> AshContexts {
         AshContexts::new(self.shared.handle(), CacheLimits::NONE).unwrap()
     }
 
-    pub(crate) fn table(&self) -> AshContextTable {
+    pub fn table(&self) -> AshContextTable {
         AshContextTable::new(self.shared.handle())
     }
 
     /// Live bytes: shared, of contexts.
-    pub(crate) fn bytes(&self) -> [u64; 2] {
+    pub fn bytes(&self) -> [u64; 2] {
         [&self.shared, &self.own].map(|context| context.usage().total().live_bytes)
     }
 
     /// Requests so far of both.
-    pub(crate) fn requests(&self) -> u64 {
+    pub fn requests(&self) -> u64 {
         [&self.shared, &self.own]
             .iter()
             .map(|context| context.usage().total().total_blocks)
             .sum()
     }
 
-    pub(crate) fn end(mut self) {
+    pub fn end(mut self) {
         assert_eq!(self.bytes(), [0, 0]);
         let root = self.root.take().unwrap();
         drop((self.shared, self.own));
@@ -112,7 +112,7 @@ impl SceneMemory {
     }
 }
 
-pub(crate) fn handles(driver: &LifecycleDriver) -> VulkanHandles {
+pub fn handles(driver: &LifecycleDriver) -> VulkanHandles {
     use ash::vk::Handle;
     VulkanHandles {
         instance: driver.instance().as_raw(),
@@ -121,7 +121,7 @@ pub(crate) fn handles(driver: &LifecycleDriver) -> VulkanHandles {
     }
 }
 
-pub(crate) fn info<'a>(
+pub fn info<'a>(
     memory: &SceneMemory,
     driver: &LifecycleDriver,
     host: Option<&SceneHost>,
@@ -141,7 +141,7 @@ pub(crate) fn info<'a>(
     }
 }
 
-pub(crate) fn try_acquire(
+pub fn try_acquire(
     home: &AshContexts,
     info: AshContextInfo<'_>,
 ) -> Result<AshContext, ContextError> {
@@ -149,18 +149,14 @@ pub(crate) fn try_acquire(
     unsafe { home.acquire_ash(info) }
 }
 
-pub(crate) fn acquire(
-    home: &AshContexts,
-    memory: &SceneMemory,
-    driver: &LifecycleDriver,
-) -> AshContext {
+pub fn acquire(home: &AshContexts, memory: &SceneMemory, driver: &LifecycleDriver) -> AshContext {
     try_acquire(home, info(memory, driver, None)).expect("the fake agrees")
 }
 
-pub(crate) const CODE: &[u32] = &[0x0723_0203, 1, 2, 3];
+pub const CODE: &[u32] = &[0x0723_0203, 1, 2, 3];
 
 /// The kernel of a number: two sets, two pipelines.
-pub(crate) fn try_kernel(
+pub fn try_kernel(
     context: &AshContext,
     number: u64,
 ) -> Result<ShaderRef<'_, CompiledKernel, GpuError>, CacheError<GpuError>> {
@@ -183,17 +179,17 @@ pub(crate) fn try_kernel(
     })
 }
 
-pub(crate) fn kernel(context: &AshContext, number: u64) -> ShaderRef<'_, CompiledKernel, GpuError> {
+pub fn kernel(context: &AshContext, number: u64) -> ShaderRef<'_, CompiledKernel, GpuError> {
     try_kernel(context, number).expect("it compiles")
 }
 
-pub(crate) fn try_buffer(context: &AshContext) -> Result<Region, GpuError> {
+pub fn try_buffer(context: &AshContext) -> Result<Region, GpuError> {
     let info = BufferInfo::new(4000, BufferUsage::STORAGE_BUFFER);
     context
         .allocator()
         .create_buffer(&info, &RegionOptions::new().name("a buffer"))
 }
 
-pub(crate) fn buffer(context: &AshContext) -> Region {
+pub fn buffer(context: &AshContext) -> Region {
     try_buffer(context).expect("the fake has memory")
 }

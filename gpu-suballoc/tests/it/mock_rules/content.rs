@@ -19,7 +19,7 @@ fn mapped(mock: &Mock<'_>, kind: u32, size: u64) -> (BufferHandle, MemoryHandle,
 #[test]
 fn an_unflushed_write_is_not_seen_and_a_flush_carries_its_atoms_alone() {
     let witness = RecordingAllocator::system();
-    let mock = MockDevice::new(MockProfile::Tiler, &witness);
+    let mock = MockDevice::new(Tiler, &witness);
     let (buffer, memory, first) = mapped(&mock, 1, 192);
     // SAFETY: mapped, 192 bytes.
     unsafe { first.as_ptr().write_bytes(5, 192) };
@@ -35,7 +35,7 @@ fn an_unflushed_write_is_not_seen_and_a_flush_carries_its_atoms_alone() {
 #[test]
 fn a_read_before_the_invalidate_sees_the_old() {
     let witness = RecordingAllocator::system();
-    let mock = MockDevice::new(MockProfile::Tiler, &witness);
+    let mock = MockDevice::new(Tiler, &witness);
     let (buffer, memory, first) = mapped(&mock, 1, 128);
     assert!(mock.fill_buffer(buffer, 0, 128, 9));
     // SAFETY: mapped, 128 bytes.

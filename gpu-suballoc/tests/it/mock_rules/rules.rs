@@ -24,7 +24,7 @@ fn refused<T>(result: Result<T, DeviceError>) {
 type Row = (Breach, MockProfile, fn(&Mock<'_>));
 
 const ROWS: &[Row] = &[
-    (Breach::StateLockHeld, MockProfile::Lavapipe, |mock| {
+    (StateLockHeld, Lavapipe, |mock| {
         let lock = alloc_core::support::StateLock::new();
         let held = lock.lock();
         // Not one that takes host memory: the witness below would see the lock too.
@@ -32,49 +32,45 @@ const ROWS: &[Row] = &[
         drop(held);
         assert_eq!(types, 1);
     }),
-    (Breach::UnknownHandle, MockProfile::Lavapipe, |mock| {
+    (UnknownHandle, Lavapipe, |mock| {
         free(mock, MemoryHandle::from_raw(12).unwrap())
     }),
-    (Breach::UnknownHandle, MockProfile::Lavapipe, |mock| {
+    (UnknownHandle, Lavapipe, |mock| {
         // A buffer's number is no memory object's.
         let buffer = buffer(mock, 64);
         let _ = memory(mock, 64, 0);
         free(mock, MemoryHandle::from_raw(buffer.as_raw()).unwrap());
     }),
-    (Breach::StaleHandle, MockProfile::Lavapipe, |mock| {
+    (StaleHandle, Lavapipe, |mock| {
         let memory = memory(mock, 64, 0);
         free(mock, memory);
         free(mock, memory);
     }),
-    (Breach::StaleHandle, MockProfile::Lavapipe, |mock| {
+    (StaleHandle, Lavapipe, |mock| {
         let old = buffer(mock, 64);
         destroy(mock, old);
         let _same_place = buffer(mock, 64);
         needs(mock, old);
     }),
-    (Breach::SizeZero, MockProfile::Lavapipe, |mock| {
+    (SizeZero, Lavapipe, |mock| {
         refused(allocate(mock, &MemoryRequest::new(0, 0)))
     }),
-    (Breach::NoSuchMemoryType, MockProfile::Lavapipe, |mock| {
+    (NoSuchMemoryType, Lavapipe, |mock| {
         refused(allocate(mock, &MemoryRequest::new(64, 1)))
     }),
-    (Breach::OverHeap, MockProfile::Nvidia, |mock| {
+    (OverHeap, Nvidia, |mock| {
         refused(allocate(mock, &MemoryRequest::new(247 << 20, 4)))
     }),
-    (
-        Breach::OverMaxAllocationCount,
-        MockProfile::MoltenVk,
-        |mock| {
-            for _ in 0..30 {
-                let _ = memory(mock, 64, 1);
-            }
-            assert_eq!(
-                allocate(mock, &MemoryRequest::new(64, 1)),
-                Err(DeviceError::TooManyObjects)
-            );
-        },
-    ),
-    (Breach::FeatureNotEnabled, MockProfile::Lavapipe, |mock| {
+    (OverMaxAllocationCount, MoltenVk, |mock| {
+        for _ in 0..30 {
+            let _ = memory(mock, 64, 1);
+        }
+        assert_eq!(
+            allocate(mock, &MemoryRequest::new(64, 1)),
+            Err(TooManyObjects)
+        );
+    }),
+    (FeatureNotEnabled, Lavapipe, |mock| {
         refused(allocate(
             mock,
             &MemoryRequest {
@@ -84,12 +80,10 @@ const ROWS: &[Row] = &[
         ));
     }),
     // A memory type of VK_AMD_device_coherent_memory without the feature.
-    (
-        Breach::FeatureNotEnabled,
-        MockProfile::AmdSmallBar,
-        |mock| refused(allocate(mock, &MemoryRequest::new(64, 4))),
-    ),
-    (Breach::PriorityOutOfRange, MockProfile::Nvidia, |mock| {
+    (FeatureNotEnabled, AmdSmallBar, |mock| {
+        refused(allocate(mock, &MemoryRequest::new(64, 4)))
+    }),
+    (PriorityOutOfRange, Nvidia, |mock| {
         refused(allocate(
             mock,
             &MemoryRequest {
@@ -99,7 +93,7 @@ const ROWS: &[Row] = &[
         ));
     }),
     // Not the size that the buffer asked for.
-    (Breach::DedicatedMismatch, MockProfile::Nvidia, |mock| {
+    (DedicatedMismatch, Nvidia, |mock| {
         let buffer = buffer(mock, 64);
         let request = MemoryRequest {
             dedicated: Some(ResourceHandle::Buffer(buffer)),
@@ -108,7 +102,7 @@ const ROWS: &[Row] = &[
         refused(allocate(mock, &request));
     }),
     // The memory of another buffer.
-    (Breach::DedicatedMismatch, MockProfile::Nvidia, |mock| {
+    (DedicatedMismatch, Nvidia, |mock| {
         let (mine, other) = (buffer(mock, 64), buffer(mock, 64));
         let request = MemoryRequest {
             dedicated: Some(ResourceHandle::Buffer(mine)),
@@ -117,7 +111,7 @@ const ROWS: &[Row] = &[
         let memory = allocate(mock, &request).unwrap();
         refused(bind(mock, other, memory, 0));
     }),
-    (Breach::NotDedicated, MockProfile::Nvidia, |mock| {
+    (NotDedicated, Nvidia, |mock| {
         let info = BufferInfo {
             external: ExternalHandleTypes::OPAQUE_FD,
             ..BufferInfo::new(64, COPIED)
@@ -126,90 +120,90 @@ const ROWS: &[Row] = &[
         assert!(needs(mock, shared).requires_dedicated);
         refused(bind(mock, shared, memory(mock, 64, 1), 0));
     }),
-    (Breach::FreedUnderResource, MockProfile::Lavapipe, |mock| {
+    (FreedUnderResource, Lavapipe, |mock| {
         let (buffer, memory) = (buffer(mock, 64), memory(mock, 64, 0));
         bind(mock, buffer, memory, 0).unwrap();
         free(mock, memory);
         destroy(mock, buffer);
     }),
-    (Breach::NotLazilyAllocated, MockProfile::Tiler, |mock| {
+    (NotLazilyAllocated, Tiler, |mock| {
         let memory = memory(mock, 64, 0);
         // SAFETY: the mock says what is wrong.
         assert_eq!(unsafe { mock.commitment(memory) }, None);
     }),
-    (Breach::NotHostVisible, MockProfile::Nvidia, |mock| {
+    (NotHostVisible, Nvidia, |mock| {
         refused(map(mock, memory(mock, 64, 1), 0, 64))
     }),
-    (Breach::AlreadyMapped, MockProfile::Lavapipe, |mock| {
+    (AlreadyMapped, Lavapipe, |mock| {
         let memory = memory(mock, 128, 0);
         map(mock, memory, 0, 64).unwrap();
         refused(map(mock, memory, 64, 64));
     }),
-    (Breach::NotMapped, MockProfile::Lavapipe, |mock| {
+    (Breach::NotMapped, Lavapipe, |mock| {
         unmap(mock, memory(mock, 64, 0))
     }),
-    (Breach::NotMapped, MockProfile::Lavapipe, |mock| {
+    (Breach::NotMapped, Lavapipe, |mock| {
         refused(flush(mock, memory(mock, 64, 0), 0, 64))
     }),
-    (Breach::MapOutOfRange, MockProfile::Lavapipe, |mock| {
+    (MapOutOfRange, Lavapipe, |mock| {
         refused(map(mock, memory(mock, 64, 0), 1, 64))
     }),
-    (Breach::MapOutOfRange, MockProfile::Lavapipe, |mock| {
+    (MapOutOfRange, Lavapipe, |mock| {
         refused(map(mock, memory(mock, 64, 0), 0, 0))
     }),
-    (Breach::MapOutOfRange, MockProfile::Lavapipe, |mock| {
+    (MapOutOfRange, Lavapipe, |mock| {
         refused(map(mock, memory(mock, 64, 0), u64::MAX, 2))
     }),
-    (Breach::RangeOutsideMapping, MockProfile::Tiler, |mock| {
+    (RangeOutsideMapping, Tiler, |mock| {
         let memory = memory(mock, 256, 1);
         map(mock, memory, 64, 64).unwrap();
         refused(invalidate(mock, memory, 64, 128));
     }),
-    (Breach::RangeMisaligned, MockProfile::Tiler, |mock| {
+    (RangeMisaligned, Tiler, |mock| {
         let memory = memory(mock, 256, 1);
         map(mock, memory, 0, 256).unwrap();
         refused(flush(mock, memory, 32, 64));
     }),
-    (Breach::RangeMisaligned, MockProfile::Tiler, |mock| {
+    (RangeMisaligned, Tiler, |mock| {
         let memory = memory(mock, 200, 1);
         map(mock, memory, 0, 200).unwrap();
         // The last atom may be cut short by the end of the memory object, and by nothing else.
         flush(mock, memory, 128, 72).unwrap();
         refused(flush(mock, memory, 128, 71));
     }),
-    (Breach::BadCreateInfo, MockProfile::Lavapipe, |mock| {
+    (BadCreateInfo, Lavapipe, |mock| {
         refused(create(mock, &BufferInfo::new(0, COPIED)))
     }),
-    (Breach::BadCreateInfo, MockProfile::Lavapipe, |mock| {
+    (BadCreateInfo, Lavapipe, |mock| {
         refused(create(mock, &BufferInfo::new(64, BufferUsage::default())))
     }),
-    (Breach::BadCreateInfo, MockProfile::Lavapipe, |mock| {
+    (BadCreateInfo, Lavapipe, |mock| {
         refused(image(mock, &sampled(0, 16)))
     }),
-    (Breach::OverMaxBufferSize, MockProfile::Tiler, |mock| {
+    (OverMaxBufferSize, Tiler, |mock| {
         refused(create(mock, &BufferInfo::new((1 << 30) + 1, COPIED)))
     }),
-    (Breach::AlreadyBound, MockProfile::Lavapipe, |mock| {
+    (AlreadyBound, Lavapipe, |mock| {
         let (buffer, memory) = (buffer(mock, 64), memory(mock, 128, 0));
         bind(mock, buffer, memory, 0).unwrap();
         refused(bind(mock, buffer, memory, 64));
     }),
-    (Breach::BindMisaligned, MockProfile::Lavapipe, |mock| {
+    (BindMisaligned, Lavapipe, |mock| {
         refused(bind(mock, buffer(mock, 64), memory(mock, 256, 0), 32))
     }),
-    (Breach::BindOutOfRange, MockProfile::Lavapipe, |mock| {
+    (BindOutOfRange, Lavapipe, |mock| {
         refused(bind(mock, buffer(mock, 65), memory(mock, 127, 0), 0))
     }),
-    (Breach::BindWrongType, MockProfile::Nvidia, |mock| {
+    (BindWrongType, Nvidia, |mock| {
         let texture = image(mock, &sampled(4, 4)).unwrap();
         refused(bind_image(mock, texture, memory(mock, 4096, 2), 0));
     }),
-    (Breach::Overlap, MockProfile::Lavapipe, |mock| {
+    (Overlap, Lavapipe, |mock| {
         let memory = memory(mock, 256, 0);
         bind(mock, buffer(mock, 100), memory, 0).unwrap();
         bind(mock, buffer(mock, 64), memory, 64).expect("Vulkan allows it");
     }),
-    (Breach::GranularityConflict, MockProfile::Tiler, |mock| {
+    (GranularityConflict, Tiler, |mock| {
         let memory = memory(mock, 1 << 18, 0);
         bind(mock, buffer(mock, 65_536 + 1), memory, 0).unwrap();
         let linear = ImageInfo {
@@ -234,7 +228,7 @@ const ROWS: &[Row] = &[
         )
         .expect("Vulkan allows it");
     }),
-    (Breach::NoDeviceAddress, MockProfile::Nvidia, |mock| {
+    (NoDeviceAddress, Nvidia, |mock| {
         let addressed = create(
             mock,
             &BufferInfo::new(64, BufferUsage::SHADER_DEVICE_ADDRESS),
@@ -242,11 +236,11 @@ const ROWS: &[Row] = &[
         .unwrap();
         refused(bind(mock, addressed, memory(mock, 64, 1), 0));
     }),
-    (Breach::NoDeviceAddress, MockProfile::Nvidia, |mock| {
+    (NoDeviceAddress, Nvidia, |mock| {
         // SAFETY: a mock.
         assert_eq!(unsafe { mock.buffer_address(buffer(mock, 64)) }, None);
     }),
-    (Breach::ExternalMismatch, MockProfile::Nvidia, |mock| {
+    (ExternalMismatch, Nvidia, |mock| {
         let request = MemoryRequest {
             export: ExternalHandleTypes::OPAQUE_FD,
             ..MemoryRequest::new(64, 1)
@@ -254,7 +248,7 @@ const ROWS: &[Row] = &[
         let memory = allocate(mock, &request).unwrap();
         refused(bind(mock, buffer(mock, 64), memory, 0));
     }),
-    (Breach::QueueMisuse, MockProfile::Lavapipe, |mock| {
+    (QueueMisuse, Lavapipe, |mock| {
         let (one, two, memory) = (buffer(mock, 64), buffer(mock, 64), memory(mock, 64, 0));
         bind(mock, one, memory, 0).unwrap();
         assert!(
@@ -262,7 +256,7 @@ const ROWS: &[Row] = &[
             "the second is not bound"
         );
     }),
-    (Breach::QueueMisuse, MockProfile::Lavapipe, |mock| {
+    (QueueMisuse, Lavapipe, |mock| {
         let (one, memory) = (buffer(mock, 64), memory(mock, 64, 0));
         bind(mock, one, memory, 0).unwrap();
         assert!(!mock.fill_buffer(one, 60, 5, 1), "past the end");
@@ -280,7 +274,7 @@ fn each_breach_is_seen_once_and_as_itself() {
 fn no_kind_of_breach_is_without_a_row() {
     for breach in Breach::ALL {
         // Needs two threads: `threads.rs`.
-        let elsewhere = *breach == Breach::ConcurrentUse;
+        let elsewhere = *breach == ConcurrentUse;
         assert!(
             elsewhere || ROWS.iter().any(|(of, ..)| of == breach),
             "{breach:?} is never provoked"
@@ -292,11 +286,11 @@ fn no_kind_of_breach_is_without_a_row() {
 fn another_devices_handle_is_unknown() {
     let witness = RecordingAllocator::system();
     let (one, two) = (
-        MockDevice::new(MockProfile::Lavapipe, &witness),
-        MockDevice::new(MockProfile::Lavapipe, &witness),
+        MockDevice::new(Lavapipe, &witness),
+        MockDevice::new(Lavapipe, &witness),
     );
     let (mine, _theirs) = (memory(&one, 64, 0), memory(&two, 64, 0));
     free(&two, mine);
-    assert_eq!(seen(&two), [Breach::UnknownHandle]);
+    assert_eq!(seen(&two), [UnknownHandle]);
     assert_eq!((one.live_counts().memory, two.live_counts().memory), (1, 1));
 }

@@ -22,9 +22,9 @@ fn meet(mock: &Mock<'_>, objects: [MemoryHandle; 2]) {
 #[test]
 fn two_threads_on_one_memory_object_are_seen() {
     let witness = RecordingAllocator::system();
-    let mock = MockDevice::new(MockProfile::Lavapipe, &witness);
+    let mock = MockDevice::new(Lavapipe, &witness);
     let one = memory(&mock, 64, 0);
     mock.set_linger(100_000);
     meet(&mock, [one, one]);
-    assert!(seen(&mock).contains(&Breach::ConcurrentUse));
+    assert!(seen(&mock).contains(&ConcurrentUse));
 }

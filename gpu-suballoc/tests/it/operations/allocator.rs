@@ -9,14 +9,14 @@ use super::asks::visible;
 use super::asks::whole;
 use super::driver_heap::DriverHeap;
 
-pub(super) type Mock = MockDevice<&'static FromGlobalAlloc<DriverHeap>>;
-pub(super) type Over<'s, S> = GpuAllocator<&'s Mock, &'s <S as Stage>::Host>;
+pub type Mock = MockDevice<&'static FromGlobalAlloc<DriverHeap>>;
+pub type Over<'s, S> = GpuAllocator<&'s Mock, &'s <S as Stage>::Host>;
 
 // SAFETY: the system's heap, whose blocks outlive every value.
 static DRIVER: FromGlobalAlloc<DriverHeap> = unsafe { FromGlobalAlloc::new(DriverHeap) };
 
 /// Its own memory is what a driver's would be: not the stage's.
-pub(super) fn mock() -> Mock {
+pub fn mock() -> Mock {
     MockDevice::new(MockProfile::IntelUma, &DRIVER)
 }
 
@@ -32,15 +32,11 @@ fn new<'s, S: Stage>(
 /// Everything back, and nothing wrong.
 fn end<S: Stage>(allocator: Over<'_, S>) {
     let (mock, _) = allocator.close().map_err(|refused| refused.error).unwrap();
-    assert!(
-        mock.violations().is_empty() && mock.live_counts().memory == 0,
-        "{}",
-        mock.violations()
-    );
+    mock.assert_ended();
 }
 
 /// Runs `run` with an allocator over a device, of which everything is given back.
-pub(super) fn over<S: Stage>(stage: &S, run: impl FnOnce(&Mock, &Over<'_, S>)) {
+pub fn over<S: Stage>(stage: &S, run: impl FnOnce(&Mock, &Over<'_, S>)) {
     let mock = mock();
     let allocator = new(stage, &mock, AllocatorOptions::default()).unwrap();
     run(&mock, &allocator);
@@ -48,7 +44,7 @@ pub(super) fn over<S: Stage>(stage: &S, run: impl FnOnce(&Mock, &Over<'_, S>)) {
 }
 
 /// Each way to ask for something, of an allocator that has a buffer and nothing more.
-pub(super) fn asks<S: Stage>() -> impl Iterator<Item = GpuOperation<S>> {
+pub fn asks<S: Stage>() -> impl Iterator<Item = GpuOperation<S>> {
     let each = |(number, ask): (usize, Ask<&'static Mock, &'static S::Host>)| {
         let takes = match ask.name {
             "map" => MemoryUse::Nothing("a region's slot is made with it"),
@@ -75,17 +71,10 @@ fn run_ask<S: Stage>(stage: &S, number: usize) {
     });
 }
 
-pub(super) const CALLS: &[&str] = &[
-    "GpuAllocator::new",
-    "GpuAllocator::close",
-    "GpuAllocator::abandon",
-    "GpuAllocator::free_all",
-    "GpuAllocator::device",
-    "GpuAllocator::host_bytes",
-    "GpuAllocator::check_corruption",
-];
+pub const CALLS: &str = "GpuAllocator::new GpuAllocator::close GpuAllocator::abandon GpuAllocator::free_all GpuAllocator::device \
+    GpuAllocator::host_bytes GpuAllocator::check_corruption";
 
-pub(super) fn allocator<S: Stage>(stage: &S, _: usize) {
+pub fn allocator<S: Stage>(stage: &S, _: usize) {
     let mock = mock();
     let mut options = AllocatorOptions::default();
     options.memory.margin = 16;
@@ -124,45 +113,16 @@ pub(super) fn allocator<S: Stage>(stage: &S, _: usize) {
     assert_eq!(mock.all_calls(), calls, "an abandoned device is not called");
 }
 
-pub(super) const REGION_CALLS: &[&str] = &[
-    "GpuAllocator::commitment",
-    "GpuAllocator::crop_id",
-    "GpuAllocator::descriptor",
-    "GpuAllocator::detach",
-    "GpuAllocator::flush_id",
-    "GpuAllocator::free",
-    "GpuAllocator::free_id",
-    "GpuAllocator::free_id_when_unused",
-    "GpuAllocator::free_when_unused",
-    "GpuAllocator::heap_budget",
-    "GpuAllocator::id_of_key",
-    "GpuAllocator::info",
-    "GpuAllocator::invalidate_id",
-    "GpuAllocator::map_id",
-    "GpuAllocator::pool_stats",
-    "GpuAllocator::release",
-    "GpuAllocator::release_id",
-    "GpuAllocator::set_frame",
-    "GpuAllocator::set_reuse",
-    "GpuAllocator::stats",
-    "GpuAllocator::trim",
-    "GpuAllocator::unmap_id",
-    "GpuAllocator::write_json",
-    "MemoryMap::blocks",
-    "MemoryMap::blocks_with_ranges",
-    "MemoryMap::crops",
-    "MemoryMap::leaks",
-    "MemoryMap::name",
-    "RegionInfo::crops",
-    "RegionInfo::mapped",
-    "RegionInfo::maps",
-    "RegionInfo::name",
-    "RegionInfo::site",
-    "RegionInfo::tag",
-    "RegionLeak::size",
-];
+pub const REGION_CALLS: &str = "GpuAllocator::commitment GpuAllocator::crop_id GpuAllocator::descriptor GpuAllocator::detach \
+    GpuAllocator::flush_id GpuAllocator::free GpuAllocator::free_id GpuAllocator::free_id_when_unused \
+    GpuAllocator::free_when_unused GpuAllocator::heap_budget GpuAllocator::id_of_key GpuAllocator::info \
+    GpuAllocator::invalidate_id GpuAllocator::map_id GpuAllocator::pool_stats GpuAllocator::release \
+    GpuAllocator::release_id GpuAllocator::set_frame GpuAllocator::set_reuse GpuAllocator::stats \
+    GpuAllocator::trim GpuAllocator::unmap_id GpuAllocator::write_json MemoryMap::blocks \
+    MemoryMap::blocks_with_ranges MemoryMap::crops MemoryMap::leaks MemoryMap::name RegionInfo::crops \
+    RegionInfo::mapped RegionInfo::maps RegionInfo::name RegionInfo::site RegionInfo::tag RegionLeak::size";
 
-pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
+pub fn regions<S: Stage>(stage: &S, _: usize) {
     over(stage, |mock, gpu| {
         let any = RegionOptions::new();
         let [buffer, kept] = [(); 2].map(|()| whole(gpu));

@@ -4,10 +4,10 @@
 use super::*;
 
 /// One way. What it leaves is freed afterwards.
-pub(crate) struct Ask<D: DeviceMemory, A: HostAllocator> {
-    pub(crate) name: &'static str,
+pub struct Ask<D: DeviceMemory, A: HostAllocator> {
+    pub name: &'static str,
     /// The public functions that it calls, as `testkit::public_api` lists them.
-    pub(crate) calls: &'static [&'static str],
+    pub calls: &'static str,
     /// Of an allocator, and a buffer in it where the ask is about one.
     run: Run<D, A>,
     is_of_buffer: bool,
@@ -15,15 +15,11 @@ pub(crate) struct Ask<D: DeviceMemory, A: HostAllocator> {
 
 impl<D: DeviceMemory, A: HostAllocator> Ask<D, A> {
     /// The buffer that it is about: of [`WHOLE`] bytes, and the host sees it.
-    pub(crate) fn buffer(&self, gpu: &GpuAllocator<D, A>) -> Option<Region> {
+    pub fn buffer(&self, gpu: &GpuAllocator<D, A>) -> Option<Region> {
         self.is_of_buffer.then(|| whole(gpu))
     }
 
-    pub(crate) fn run(
-        &self,
-        gpu: &GpuAllocator<D, A>,
-        buffer: &Option<Region>,
-    ) -> Result<Held, GpuError> {
+    pub fn run(&self, gpu: &GpuAllocator<D, A>, buffer: &Option<Region>) -> Result<Held, GpuError> {
         (self.run)(gpu, buffer.as_ref())
     }
 }
@@ -31,29 +27,29 @@ impl<D: DeviceMemory, A: HostAllocator> Ask<D, A> {
 type Run<D, A> = fn(&GpuAllocator<D, A>, Option<&Region>) -> Result<Held, GpuError>;
 
 /// Regions without a vector: nothing here may touch the global allocator.
-pub(crate) struct Held([Option<Region>; 40]);
+pub struct Held([Option<Region>; 40]);
 
 impl Held {
     const NONE: Self = Self([const { None }; 40]);
 
     /// Frees them.
-    pub(crate) fn free<D: DeviceMemory, A: HostAllocator>(mut self, gpu: &GpuAllocator<D, A>) {
+    pub fn free<D: DeviceMemory, A: HostAllocator>(mut self, gpu: &GpuAllocator<D, A>) {
         gpu.free_batch(&mut self.0).unwrap();
     }
 }
 
-pub(crate) const WHOLE: u64 = 5000;
+pub const WHOLE: u64 = 5000;
 
-pub(crate) fn needs(size: u64) -> ResourceRequirements {
+pub fn needs(size: u64) -> ResourceRequirements {
     ResourceRequirements::new(size, 256)
 }
 
 /// Memory that the host sees, coherent or not, as every profile has some.
-pub(crate) fn visible() -> RegionOptions<'static> {
+pub fn visible() -> RegionOptions<'static> {
     RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
 }
 
-pub(crate) fn info(size: u64) -> BufferInfo {
+pub fn info(size: u64) -> BufferInfo {
     BufferInfo::new(
         size,
         BufferUsage::TRANSFER_DST | BufferUsage::STORAGE_BUFFER,
@@ -61,12 +57,12 @@ pub(crate) fn info(size: u64) -> BufferInfo {
 }
 
 /// A buffer that asks are about.
-pub(crate) fn whole<D: DeviceMemory, A: HostAllocator>(gpu: &GpuAllocator<D, A>) -> Region {
+pub fn whole<D: DeviceMemory, A: HostAllocator>(gpu: &GpuAllocator<D, A>) -> Region {
     gpu.create_buffer(&info(WHOLE), &visible()).unwrap()
 }
 
 /// What a refusal must leave as it was. A block that was made for it may stay, empty and counted: the next try has it.
-pub(crate) fn seen<M: HostAllocator + Clone + Send + Sync, A: HostAllocator>(
+pub fn seen<M: HostAllocator + Clone + Send + Sync, A: HostAllocator>(
     gpu: &GpuAllocator<&MockDevice<M>, A>,
 ) -> (MemoryTotals, u64, u64) {
     let (mut total, live) = (gpu.stats().total, gpu.device().live_counts());
@@ -90,7 +86,7 @@ fn one(region: Result<Region, GpuError>) -> Result<Held, GpuError> {
 
 const fn ask<D: DeviceMemory, A: HostAllocator>(
     name: &'static str,
-    calls: &'static [&'static str],
+    calls: &'static str,
     run: Run<D, A>,
 ) -> Ask<D, A> {
     Ask {
@@ -105,54 +101,50 @@ const fn ask<D: DeviceMemory, A: HostAllocator>(
 }
 
 /// All of them.
-pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
+pub fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
     const ANY: RegionOptions<'static> = RegionOptions::new();
     [
-        ask("general", &["GpuAllocator::allocate"], |gpu, _| {
+        ask("general", "GpuAllocator::allocate", |gpu, _| {
             one(gpu.allocate(&needs(5000), &ANY))
         }),
-        ask("large", &[], |gpu, _| {
+        ask("large", "", |gpu, _| {
             one(gpu.allocate(&needs(20 << 20), &ANY))
         }),
-        ask("dedicated", &[], |gpu, _| {
+        ask("dedicated", "", |gpu, _| {
             one(gpu.allocate(&needs(5000), &ANY.dedicated(DedicatedPolicy::Required)))
         }),
-        ask("named", &[], |gpu, _| {
+        ask("named", "", |gpu, _| {
             one(gpu.allocate(&needs(5000), &ANY.name("a name")))
         }),
         // More than one block holds, on most devices.
         ask(
             "batch",
-            &["GpuAllocator::allocate_batch", "GpuAllocator::free_batch"],
+            "GpuAllocator::allocate_batch GpuAllocator::free_batch",
             |gpu, _| {
                 let mut held = Held::NONE;
                 gpu.allocate_batch(&needs(1 << 20), &visible(), &mut held.0)
                     .map(|()| held)
             },
         ),
-        ask("buffer", &["GpuAllocator::create_buffer"], |gpu, _| {
+        ask("buffer", "GpuAllocator::create_buffer", |gpu, _| {
             one(gpu.create_buffer(&info(30_000), &ANY))
         }),
-        ask("large buffer", &[], |gpu, _| {
+        ask("large buffer", "", |gpu, _| {
             one(gpu.create_buffer(&info(200 << 20), &visible()))
         }),
-        ask("image", &["GpuAllocator::create_image"], |gpu, _| {
+        ask("image", "GpuAllocator::create_image", |gpu, _| {
             one(gpu.create_image(&ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED), &ANY))
         }),
-        ask(
-            "wrap",
-            &["GpuAllocator::wrap", "WrapInfo::new"],
-            |gpu, whole| {
-                let whole = whole.unwrap();
-                one(gpu.wrap(
-                    &WrapInfo::new(whole.buffer(), 64)
-                        .offset(4)
-                        .name("the application's"),
-                ))
-            },
-        ),
+        ask("wrap", "GpuAllocator::wrap WrapInfo::new", |gpu, whole| {
+            let whole = whole.unwrap();
+            one(gpu.wrap(
+                &WrapInfo::new(whole.buffer(), 64)
+                    .offset(4)
+                    .name("the application's"),
+            ))
+        }),
         // Their slots need more memory than there is.
-        ask("crops", &["GpuAllocator::crop"], |gpu, whole| {
+        ask("crops", "GpuAllocator::crop", |gpu, whole| {
             let whole = whole.unwrap();
             let mut crops = [const { None }; 300];
             let made = crops.iter_mut().try_for_each(|crop| {
@@ -162,7 +154,7 @@ pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
             gpu.free_batch(&mut crops).unwrap();
             made.map(|()| Held::NONE)
         }),
-        ask("ensure", &["GpuAllocator::ensure_buffer"], |gpu, _| {
+        ask("ensure", "GpuAllocator::ensure_buffer", |gpu, _| {
             let small = gpu.create_buffer(&info(64), &visible())?;
             one(gpu
                 .ensure_buffer(small, &info(16 << 20), &visible())
@@ -173,11 +165,7 @@ pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
         }),
         ask(
             "map",
-            &[
-                "GpuAllocator::map",
-                "GpuAllocator::flush",
-                "GpuAllocator::invalidate",
-            ],
+            "GpuAllocator::map GpuAllocator::flush GpuAllocator::invalidate",
             |gpu, whole| {
                 let whole = whole.unwrap();
                 let mapping = gpu.map(whole)?;
@@ -188,11 +176,7 @@ pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
         ),
         ask(
             "pool",
-            &[
-                "GpuAllocator::create_pool",
-                "GpuAllocator::destroy_pool",
-                "GpuAllocator::allocate_at",
-            ],
+            "GpuAllocator::create_pool GpuAllocator::destroy_pool GpuAllocator::allocate_at",
             |gpu, _| {
                 let options = PoolOptions {
                     min_blocks: 2,
@@ -212,13 +196,13 @@ pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
                 filled
             },
         ),
-        ask("reserve", &["GpuAllocator::reserve"], |gpu, _| {
+        ask("reserve", "GpuAllocator::reserve", |gpu, _| {
             gpu.reserve(1 << 20, u32::MAX, &ANY).map(|()| Held::NONE)
         }),
-        ask("picture", &["GpuAllocator::memory_map"], |gpu, _| {
+        ask("picture", "GpuAllocator::memory_map", |gpu, _| {
             gpu.memory_map().map(|_| Held::NONE)
         }),
-        ask("name", &["GpuAllocator::set_name"], |gpu, whole| {
+        ask("name", "GpuAllocator::set_name", |gpu, whole| {
             let whole = whole.unwrap();
             let long = "a name that does not fit into a few bytes of a record, so that it needs a block of its own";
             gpu.set_name(whole, &ANY.name(long)).map(|()| Held::NONE)

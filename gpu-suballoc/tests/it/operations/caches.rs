@@ -3,7 +3,7 @@
 use super::*;
 
 /// A root over the stage's memory, which ends after what is made in it.
-pub(super) fn with_root<S: Stage>(stage: &S, run: impl FnOnce(&Context)) {
+pub fn with_root<S: Stage>(stage: &S, run: impl FnOnce(&Context)) {
     // SAFETY: the stage's memory outlives the root.
     let root = unsafe { Context::root(stage.host(), ContextOptions::new("root")) }
         .expect("refused nothing");
@@ -40,42 +40,16 @@ const IDENTITY: StoreIdentity = StoreIdentity {
     device_uuid: [6; 16],
 };
 
-pub(super) const CALLS: &[&str] = &[
-    "CacheDevice::new_unique",
-    "CacheOwner::cache",
-    "CacheOwner::device",
-    "CacheOwner::get_or_compile",
-    "CacheOwner::in_use",
-    "CacheOwner::held_keys",
-    "CacheOwner::memory",
-    "CacheOwner::release",
-    "CacheOwner::release_unused",
-    "CacheOwner::restore",
-    "CacheOwner::stats",
-    "CacheRef::key",
-    "ContentHash::of",
-    "ShaderCache::delete_where",
-    "ShaderCache::get",
-    "ShaderCache::new",
-    "ShaderCache::owner",
-    "ShaderCache::release_device",
-    "ShaderCache::save",
-    "ShaderCache::set_limits",
-    "ShaderCache::stats",
-    "ShaderCache::trim",
-    "ShaderKey::content",
-    "ShaderKey::kernel",
-    "ShaderRef::into_work_ref",
-    "StoreSink::write",
-    "StoreWriter::add",
-    "StoreWriter::finish",
-    "StoreWriter::new",
-    "StoredShaders::count",
-    "StoredShaders::iter",
-    "StoredShaders::open",
-];
+pub const CALLS: &str = "CacheDevice::new_unique CacheOwner::cache CacheOwner::device CacheOwner::get_or_compile \
+    CacheOwner::in_use CacheOwner::held_keys CacheOwner::memory CacheOwner::release \
+    CacheOwner::release_unused CacheOwner::restore CacheOwner::stats CacheRef::key ContentHash::of \
+    ShaderCache::delete_where ShaderCache::get ShaderCache::new ShaderCache::owner \
+    ShaderCache::release_device ShaderCache::save ShaderCache::set_limits ShaderCache::stats \
+    ShaderCache::trim ShaderKey::content ShaderKey::kernel ShaderRef::into_work_ref StoreSink::write \
+    StoreWriter::add StoreWriter::finish StoreWriter::new StoredShaders::count StoredShaders::iter \
+    StoredShaders::open";
 
-pub(super) fn cache<S: Stage>(stage: &S, _: usize) {
+pub fn cache<S: Stage>(stage: &S, _: usize) {
     let compiled = |value: u64| Ok::<_, u8>(CompiledShader { value, bytes: 8 });
     with_root(stage, |root| {
         let cache = stage.attempt(

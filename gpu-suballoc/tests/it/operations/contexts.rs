@@ -28,29 +28,14 @@ fn acquire<'m>(
     }
 }
 
-pub(super) const CALLS: &[&str] = &[
-    "ContextTable::acquire",
-    "ContextTable::dispatch",
-    "ContextTable::new",
-    "ContextTable::release",
-    "ContextTable::set_context_handlers",
-    "ContextTable::set_default",
-    "ContextTable::with",
-    "DeviceContext::acquire_again",
-    "DeviceContext::device",
-    "DeviceContext::device_lost",
-    "DeviceContext::dispatch",
-    "DeviceContext::release",
-    "DeviceContext::release_blockers",
-    "DeviceContext::release_forced",
-    "DeviceContexts::acquire",
-    "DeviceContexts::cache",
-    "DeviceContexts::new",
-    "DeviceState::cache_device",
-    "DeviceState::is_lost",
-];
+pub const CALLS: &str = "ContextTable::acquire ContextTable::dispatch ContextTable::new ContextTable::release \
+    ContextTable::set_context_handlers ContextTable::set_default ContextTable::with \
+    DeviceContext::acquire_again DeviceContext::device DeviceContext::device_lost DeviceContext::dispatch \
+    DeviceContext::release DeviceContext::release_blockers DeviceContext::release_forced \
+    DeviceContexts::acquire DeviceContexts::cache DeviceContexts::new DeviceState::cache_device \
+    DeviceState::is_lost";
 
-pub(super) fn contexts<S: Stage>(stage: &S, _: usize) {
+pub fn contexts<S: Stage>(stage: &S, _: usize) {
     with_root(stage, |root| {
         let (memory, mock) = (root.handle(), mock());
         let home = stage.attempt(|| (), || Home::new(memory.clone(), CacheLimits::NONE));
@@ -125,25 +110,14 @@ pub(super) fn contexts<S: Stage>(stage: &S, _: usize) {
             );
         });
         drop((table, home));
-        assert!(
-            mock.violations().is_empty() && mock.live_counts().memory == 0,
-            "{}",
-            mock.violations()
-        );
+        mock.assert_ended();
     });
 }
 
-pub(super) const ASH_CALLS: &[&str] = &[
-    "AshContext::compile",
-    "AshContext::pipeline_cache_data",
-    "AshContexts::acquire_ash",
-    "CompiledKernel::code",
-    "CompiledKernel::pipelines",
-    "CompiledKernel::set_layouts",
-    "LoadedDevice::commands",
-];
+pub const ASH_CALLS: &str = "AshContext::compile AshContext::pipeline_cache_data AshContexts::acquire_ash CompiledKernel::code \
+    CompiledKernel::pipelines CompiledKernel::set_layouts LoadedDevice::commands";
 
-pub(super) fn over_ash<S: Stage>(stage: &S, _: usize) {
+pub fn over_ash<S: Stage>(stage: &S, _: usize) {
     with_root(stage, |root| {
         let memory = root.handle();
         set(Fake::NEW);

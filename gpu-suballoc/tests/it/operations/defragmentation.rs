@@ -42,13 +42,10 @@ fn sparse<S: Stage>(stage: &S, run: impl FnOnce(&Over<'_, S>, PoolId)) {
     });
 }
 
-pub(super) const PLAN_CALLS: &[&str] = &[
-    "GpuAllocator::defragment",
-    "Defragmentation::skipped",
-    "Defragmentation::totals",
-];
+pub const PLAN_CALLS: &str =
+    "GpuAllocator::defragment Defragmentation::skipped Defragmentation::totals";
 
-pub(super) fn plan<S: Stage>(stage: &S, _: usize) {
+pub fn plan<S: Stage>(stage: &S, _: usize) {
     sparse(stage, |gpu, pool| {
         let may_move = |_: RegionId, tag: u64| tag == 5;
         let options = DefragmentationOptions::new()
@@ -64,19 +61,11 @@ pub(super) fn plan<S: Stage>(stage: &S, _: usize) {
     });
 }
 
-pub(super) const MOVE_CALLS: &[&str] = &[
-    "Defragmentation::next_pass",
-    "DefragmentationPass::finish",
-    "DefragmentationPass::is_empty",
-    "DefragmentationPass::make_buffer",
-    "DefragmentationPass::make_image",
-    "DefragmentationPass::moves",
-    "DefragmentationPass::set_outcome",
-    "DefragmentationPass::set_outcomes",
-    "GpuAllocator::refresh",
-];
+pub const MOVE_CALLS: &str = "Defragmentation::next_pass DefragmentationPass::finish DefragmentationPass::is_empty \
+    DefragmentationPass::make_buffer DefragmentationPass::make_image DefragmentationPass::moves \
+    DefragmentationPass::set_outcome DefragmentationPass::set_outcomes GpuAllocator::refresh";
 
-pub(super) fn moves<S: Stage>(stage: &S, _: usize) {
+pub fn moves<S: Stage>(stage: &S, _: usize) {
     sparse(stage, |gpu, pool| {
         let mut run = gpu
             .defragment(DefragmentationOptions::new().pool(pool))

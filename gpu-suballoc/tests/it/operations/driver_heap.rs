@@ -4,10 +4,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The mock's own heap.
-pub(crate) struct DriverHeap;
+pub struct DriverHeap;
 
 /// How many calls of it are under way.
-pub(crate) static IN_DRIVER: AtomicU64 = AtomicU64::new(0);
+pub static IN_DRIVER: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: the system's, as it is.
 unsafe impl GlobalAlloc for DriverHeap {

@@ -5,12 +5,12 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 mod allocator;
-pub(crate) mod asks;
+pub mod asks;
 mod caches;
 mod contexts;
 mod defragmentation;
 mod devices;
-pub(crate) mod driver_heap;
+pub mod driver_heap;
 mod group;
 mod ranges;
 mod words;
@@ -32,24 +32,24 @@ use std::convert::Infallible;
 use testkit::{MemoryUse, Once, OperationTable, Sink, Stage};
 
 /// A scenario: its steps that take memory are attempts, the others take none.
-pub(crate) struct GpuOperation<S: Stage> {
-    pub(crate) name: &'static str,
+pub struct GpuOperation<S: Stage> {
+    pub name: &'static str,
     /// What it calls: `Type::function`, as `testkit::public_api` lists it.
-    pub(crate) calls: &'static [&'static str],
-    pub(crate) takes: MemoryUse,
+    pub calls: &'static str,
+    pub takes: MemoryUse,
     number: usize,
     body: fn(&S, usize),
 }
 
 impl<S: Stage> GpuOperation<S> {
-    pub(crate) fn run(&self, stage: &S) {
+    pub fn run(&self, stage: &S) {
         (self.body)(stage, self.number);
     }
 }
 
 const fn operation<S: Stage>(
     name: &'static str,
-    calls: &'static [&'static str],
+    calls: &'static str,
     takes: MemoryUse,
     body: fn(&S, usize),
 ) -> GpuOperation<S> {
@@ -63,7 +63,7 @@ const fn operation<S: Stage>(
 }
 
 /// All of them.
-pub(crate) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
+pub fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     let mut all: Vec<GpuOperation<S>> = vec![
         operation(
             "words",
@@ -132,7 +132,7 @@ pub(crate) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
 }
 
 /// The table for nets that run each operation once.
-pub(crate) fn once() -> OperationTable<GpuOperation<Once>, ()> {
+pub fn once() -> OperationTable<GpuOperation<Once>, ()> {
     OperationTable {
         operations: table,
         ways: &[()],

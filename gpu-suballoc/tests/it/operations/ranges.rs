@@ -2,26 +2,12 @@
 
 use super::*;
 
-pub(super) const CALLS: &[&str] = &[
-    "VirtualBlock::allocate",
-    "VirtualBlock::allocate_at",
-    "VirtualBlock::allocate_with",
-    "VirtualBlock::clear",
-    "VirtualBlock::for_each",
-    "VirtualBlock::free",
-    "VirtualBlock::free_noted",
-    "VirtualBlock::info",
-    "VirtualBlock::is_empty",
-    "VirtualBlock::largest_free",
-    "VirtualBlock::memory_bytes",
-    "VirtualBlock::new",
-    "VirtualBlock::reserve",
-    "VirtualBlock::set_user_data",
-    "VirtualBlock::statistics",
-    "VirtualBlock::with_algorithm",
-];
+pub const CALLS: &str = "VirtualBlock::allocate VirtualBlock::allocate_at VirtualBlock::allocate_with VirtualBlock::clear \
+    VirtualBlock::for_each VirtualBlock::free VirtualBlock::free_noted VirtualBlock::info \
+    VirtualBlock::is_empty VirtualBlock::largest_free VirtualBlock::memory_bytes VirtualBlock::new \
+    VirtualBlock::reserve VirtualBlock::set_user_data VirtualBlock::statistics VirtualBlock::with_algorithm";
 
-pub(super) fn ranges<S: Stage>(stage: &S, _: usize) {
+pub fn ranges<S: Stage>(stage: &S, _: usize) {
     const SIZE: u64 = 1 << 20;
     let plain = VirtualAllocationOptions::new(1000, 512);
     let upper = VirtualAllocationOptions {

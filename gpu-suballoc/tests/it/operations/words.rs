@@ -4,9 +4,9 @@ use super::*;
 
 use std::fmt::Write;
 
-pub(super) const CALLS: &[&str] = &["choose_memory_type"];
+pub const CALLS: &str = "choose_memory_type";
 
-pub(super) fn words<S: Stage>(stage: &S, _: usize) {
+pub fn words<S: Stage>(stage: &S, _: usize) {
     stage.attempt_plainly(|| {
         let type_of = |properties, heap_index| MemoryType {
             properties,

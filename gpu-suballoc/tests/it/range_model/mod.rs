@@ -19,7 +19,7 @@ const EVENTS: [&str; 7] = [
 /// In a general block, and in one that is used in order.
 fn run(bytes: &[u8]) -> (Ran, Tried) {
     let linear = LINEAR[bytes.len() % LINEAR.len()];
-    let (mut ran, mut tried) = range_ops(bytes, BlockAlgorithm::General);
+    let (mut ran, mut tried) = range_ops(bytes, General);
     let in_order = range_ops(bytes, linear);
     ran.add(in_order.0);
     tried.add(&in_order.1);

@@ -13,7 +13,7 @@ fn with_margins() -> &'static Scene {
         memory,
         ..AllocatorOptions::default()
     };
-    Scene::with(MockProfile::Tiler, options)
+    Scene::with(Tiler, options)
 }
 
 /// A region whose margin is being read is freed, and another one is written where the margin was: that is not its damage.
@@ -22,20 +22,20 @@ fn a_region_that_is_freed_while_its_margin_is_read_is_not_reported() {
     const SIZE: u64 = 1 << 16;
     ends(|| {
         let scene = with_margins();
-        let gpu = scene.gpu();
+        let gpu: &Gpu = scene;
         let region = gpu.allocate(&needs(SIZE), &visible()).unwrap();
         let (id, offset) = (region.id(), region.offset());
         let later: &'static Mutex<Option<Region>> = Box::leak(Box::default());
-        scene.on(MockCall::Invalidate, move |scene| {
-            if scene.gpu().free_id(id).is_ok() {
-                let larger = scene.gpu().allocate(&needs(2 * SIZE), &visible());
+        scene.on(Invalidate, move |scene| {
+            if scene.free_id(id).is_ok() {
+                let larger = scene.allocate(&needs(2 * SIZE), &visible());
                 let larger = larger.unwrap();
                 assert_eq!(larger.offset(), offset, "where the other one was");
-                let mapping = scene.gpu().map(&larger).unwrap();
+                let mapping = scene.map(&larger).unwrap();
                 // SAFETY: mapped, and as long as that.
                 unsafe { mapping.as_ptr().write_bytes(7, mapping.len()) };
                 // What is not flushed would be discarded now.
-                scene.gpu().flush(&larger, 0, 2 * SIZE).unwrap();
+                scene.flush(&larger, 0, 2 * SIZE).unwrap();
                 drop(mapping);
                 *later.lock().unwrap() = Some(larger);
             }
@@ -63,14 +63,14 @@ fn a_look_at_margins_from_within_an_allocation_reports_none_that_is_to_be_writte
         regions.into_iter().flatten().collect()
     };
     for (call, allocate) in [
-        (MockCall::Allocate, one),
-        (MockCall::Allocate, batch),
-        (MockCall::Flush, one),
-        (MockCall::Flush, batch),
+        (Allocate, one),
+        (Allocate, batch),
+        (Flush, one),
+        (Flush, batch),
     ] {
         ends(move || {
             let scene = with_margins();
-            let gpu = scene.gpu();
+            let gpu: &Gpu = scene;
             let mut regions = allocate(gpu);
             let damaged = regions.first().unwrap();
             let mapping = gpu.map(damaged).unwrap();
@@ -88,7 +88,7 @@ fn a_look_at_margins_from_within_an_allocation_reports_none_that_is_to_be_writte
             let seen: &'static Mutex<Vec<_>> = Box::leak(Box::default());
             scene.on(call, move |scene| {
                 let found = |margin: &CorruptedMargin<'_>| seen.lock().unwrap().push(margin.id);
-                let _ = scene.gpu().check_corruption(found);
+                let _ = scene.check_corruption(found);
             });
             while scene.entered.load(SeqCst) == 0 {
                 regions.extend(allocate(gpu));
@@ -97,7 +97,7 @@ fn a_look_at_margins_from_within_an_allocation_reports_none_that_is_to_be_writte
             scene.mock.set_hook(None);
             assert_eq!(looked(), Ok(vec![damaged]));
             let refused = gpu.free_id(damaged);
-            assert_eq!(refused, Err(GpuMisuse::MarginOverwritten.into()));
+            assert_eq!(refused, Err(MarginOverwritten.into()));
             for region in regions {
                 gpu.free(region).expect("given back");
             }
@@ -116,7 +116,7 @@ fn what_is_placed_where_a_margin_is_being_asked_for_loses_nothing() {
     const ANSWERED: u32 = 3;
     ends(|| {
         let scene = with_margins();
-        let gpu = scene.gpu();
+        let gpu: &Gpu = scene;
         let region = gpu.allocate(&needs(SIZE), &visible()).unwrap();
         let offset = region.offset();
         let phase: &'static AtomicU32 = Box::leak(Box::default());
@@ -128,7 +128,7 @@ fn what_is_placed_where_a_margin_is_being_asked_for_loses_nothing() {
             }
         };
         scene.mock.set_hook(Some(Box::leak(Box::new(move |called| {
-            if called == MockCall::Invalidate && step(0, ASKED) {
+            if called == Invalidate && step(0, ASKED) {
                 wait(WRITTEN, Duration::from_millis(300));
             }
         }))));

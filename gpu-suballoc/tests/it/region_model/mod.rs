@@ -1,6 +1,6 @@
 //! Whole allocators beside an interval model of every block, on each profile of the mock device.
 
-pub(crate) mod program;
+pub mod program;
 
 use crate::*;
 
@@ -159,7 +159,7 @@ fn a_device_that_reenters_frees_its_crops_when_the_host_refuses() {
         let turn = again.turns.load(Relaxed);
         // The table of regions is full before, between and behind the two crops of some turn.
         subject.refuse((turn % 9 == 4).then_some(0), None);
-        again.at(MockCall::Unmap);
+        again.at(Unmap);
         subject.refuse(None, None);
         assert_eq!(gpu.stats().total.crops, crops.len() as u64, "turn {turn}");
         if turn % 9 == 8 {

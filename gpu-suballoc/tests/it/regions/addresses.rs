@@ -43,19 +43,16 @@ fn ge1_a_buffer_with_an_address_has_memory_with_the_flag() {
         for options in [
             any(),
             shared(),
-            any().dedicated(DedicatedPolicy::Preferred),
+            any().dedicated(Preferred),
             alone(),
-            any().lifetime(Lifetime::Transient),
-            any().lifetime(Lifetime::Persistent),
+            any().lifetime(Transient),
+            any().lifetime(Persistent),
             any().pool(pool),
         ] {
-            let region = match s
-                .gpu
-                .create_buffer(&BufferInfo::new(4096, ADDRESSED), &options)
-            {
+            let region = match s.create_buffer(&BufferInfo::new(4096, ADDRESSED), &options) {
                 Ok(region) => region,
                 // Some profiles' first type accepts no buffer.
-                Err(GpuError::Misuse(GpuMisuse::WrongPool)) if options.pool.is_some() => continue,
+                Err(GpuError::Misuse(WrongPool)) if options.pool.is_some() => continue,
                 Err(error) => panic!("{error} with {options:?}"),
             };
             let buffer = region.buffer().unwrap();
@@ -70,8 +67,8 @@ fn ge1_a_buffer_with_an_address_has_memory_with_the_flag() {
         if !in_blocks {
             assert!(regions.iter().all(|one| one.memory() != plain[0].memory()));
         }
-        regions.into_iter().chain(plain).for_each(|one| s.free(one));
-        s.gpu.destroy_pool(pool).unwrap();
+        s.free_each(regions.into_iter().chain(plain));
+        s.must_destroy_pool(pool);
     });
 }
 
@@ -86,19 +83,16 @@ fn ge1_a_bare_region_can_ask_for_addresses() {
         let needs = unsafe { s.mock.buffer_requirements(probe) };
         // SAFETY: nobody uses it.
         unsafe { s.mock.destroy_buffer(probe) };
-        let one = s.gpu.allocate(&needs, &asked).unwrap();
-        let two = s.gpu.allocate(&needs, &asked).unwrap();
+        let one = s.must_allocate(&needs, &asked);
+        let two = s.must_allocate(&needs, &asked);
         assert_eq!(
             one.memory() == two.memory(),
             in_blocks,
             "a block where blocks have them"
         );
         let mut batch = [None, None];
-        s.gpu.allocate_batch(&needs, &asked, &mut batch).unwrap();
-        let brief = s
-            .gpu
-            .allocate(&needs, &asked.lifetime(Lifetime::Transient))
-            .unwrap();
+        s.allocate_batch(&needs, &asked, &mut batch).unwrap();
+        let brief = s.must_allocate(&needs, &asked.lifetime(Transient));
         let all = batch.into_iter().flatten().chain([one, two, brief]);
         for region in all {
             bind_to(s, &region);
@@ -111,10 +105,10 @@ fn ge1_a_bare_region_can_ask_for_addresses() {
 fn ge1_without_the_feature_it_is_an_error_and_no_driver_call() {
     everywhere(false, |s, _| {
         let before = s.mock.all_calls();
-        let refused = s.gpu.create_buffer(&BufferInfo::new(64, ADDRESSED), &any());
-        assert_eq!(refused.unwrap_err(), GpuMisuse::NotEnabled.into());
-        let refused = s.gpu.allocate(&bytes(64), &any().device_address());
-        assert_eq!(refused.unwrap_err(), GpuMisuse::NotEnabled.into());
+        let refused = s.create_buffer(&BufferInfo::new(64, ADDRESSED), &any());
+        assert_eq!(refused, refusal(NotEnabled));
+        let refused = s.allocate(&bytes(64), &any().device_address());
+        assert_eq!(refused, refusal(NotEnabled));
         assert_eq!(s.mock.all_calls(), before);
         // The same without addresses is served.
         s.free(s.buffer(64));
@@ -124,11 +118,11 @@ fn ge1_without_the_feature_it_is_an_error_and_no_driver_call() {
 #[test]
 fn ge1_a_kept_buffer_is_no_fit_for_other_memory() {
     everywhere(true, |s, _| {
-        let info = BufferInfo::new(4096, COPIED);
-        let plain = s.gpu.create_buffer(&info, &any()).unwrap();
+        let info = copied(4096);
+        let plain = s.must_create_buffer(&info, &any());
         let id = plain.id();
-        s.gpu.release(plain).expect("it is kept");
-        let addressed = s.gpu.create_buffer(&info, &any().device_address()).unwrap();
+        s.release(plain).expect("it is kept");
+        let addressed = s.must_create_buffer(&info, &any().device_address());
         assert_ne!(addressed.id(), id);
         s.free(addressed);
     });

@@ -5,38 +5,32 @@ use super::*;
 #[test]
 fn options_that_are_none_are_refused() {
     nvidia(|s| {
-        let refused =
-            |options: &RegionOptions<'_>| s.gpu.allocate(&bytes(64), options).unwrap_err();
+        let refused = |options: &RegionOptions<'_>| s.allocate(&bytes(64), options).unwrap_err();
         for priority in [-0.1, 1.1, f32::NAN, f32::INFINITY] {
             assert_eq!(
                 refused(&RegionOptions {
                     priority: Some(priority),
                     ..any()
                 }),
-                GpuMisuse::BadPriority.into()
+                BadPriority.into()
             );
         }
         assert!(matches!(
-            s.gpu
-                .allocate(&bytes(64).memory_types(0), &any())
-                .unwrap_err(),
+            s.allocate(&bytes(64).memory_types(0), &any()).unwrap_err(),
             GpuError::MemoryType(_)
         ));
         let pool = s.pool(1);
         let other = over(s.mock, RecordingAllocator::system());
         let theirs = other.create_pool(&PoolOptions::new(1)).unwrap();
         let in_pool = |pool: PoolId| any().pool(pool);
-        assert_eq!(refused(&in_pool(theirs)), GpuMisuse::NoSuchPool.into());
-        assert_eq!(
-            s.gpu.destroy_pool(theirs),
-            Err(GpuMisuse::NoSuchPool.into())
-        );
+        assert_eq!(refused(&in_pool(theirs)), NoSuchPool.into());
+        assert_eq!(s.destroy_pool(theirs), refusal(NoSuchPool));
         let region = s.take(64, &in_pool(pool));
-        assert_eq!(s.gpu.destroy_pool(pool), Err(GpuMisuse::PoolInUse.into()));
+        assert_eq!(s.destroy_pool(pool), refusal(PoolInUse));
         s.free(region);
-        s.gpu.destroy_pool(pool).unwrap();
-        assert_eq!(s.gpu.destroy_pool(pool), Err(GpuMisuse::NoSuchPool.into()));
-        assert_eq!(refused(&in_pool(pool)), GpuMisuse::NoSuchPool.into());
+        s.must_destroy_pool(pool);
+        assert_eq!(s.destroy_pool(pool), refusal(NoSuchPool));
+        assert_eq!(refused(&in_pool(pool)), NoSuchPool.into());
         other.destroy_pool(theirs).unwrap();
         other.close().unwrap();
     });
@@ -46,57 +40,51 @@ fn options_that_are_none_are_refused() {
 fn a_batch_is_taken_whole_or_not_at_all() {
     nvidia(|s| {
         let mut out: Vec<Option<Region>> = (0..100).map(|_| None).collect();
-        s.gpu.allocate_batch(&bytes(300), &any(), &mut out).unwrap();
-        let mut places: Vec<_> = out
-            .iter()
-            .flatten()
-            .map(|region| (region.memory(), region.offset()))
-            .collect();
+        s.allocate_batch(&bytes(300), &any(), &mut out).unwrap();
+        let mut places = Vec::from_iter(
+            out.iter()
+                .flatten()
+                .map(|region| (region.memory(), region.offset())),
+        );
         places.sort_unstable();
         places.dedup();
         assert_eq!(places.len(), 100);
         assert_eq!(
-            s.gpu
-                .allocate_batch(&bytes(300), &any(), &mut out)
-                .unwrap_err(),
-            GpuMisuse::Held.into(),
+            s.allocate_batch(&bytes(300), &any(), &mut out),
+            refusal(Held),
             "they would be lost"
         );
         // One has a crop: it stays, the others go.
-        let crop = s.gpu.crop(out[41].as_ref().unwrap(), 0, 4, 4).unwrap();
-        let refused = s.gpu.free_batch(&mut out).unwrap_err();
-        assert_eq!(
-            (refused.index, refused.error),
-            (41, GpuMisuse::HasCrops.into())
-        );
+        let crop = s.must_crop(out[41].as_ref().unwrap(), 0, 4, 4);
+        let refused = s.free_batch(&mut out).unwrap_err();
+        assert_eq!((refused.index, refused.error), (41, HasCrops.into()));
         assert_eq!(out.iter().flatten().count(), 1);
         s.free(crop);
-        s.gpu.free_batch(&mut out).unwrap();
+        s.free_batch(&mut out).unwrap();
         assert!(out.iter().all(Option::is_none));
 
         // A mixed one: buffers, wraps, crops, strangers.
         let foreign = s.foreign(4096, 1);
         let root = s.buffer(64);
-        let crop = s.gpu.crop(&root, 0, 4, 4).unwrap();
-        let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
+        let crop = s.must_crop(&root, 0, 4, 4);
+        let wrapped = s.must_wrap(&WrapInfo::new(foreign.buffer, 64));
         let bare = s.take(64, &any());
         let mut mixed = [Some(crop), None, Some(root), Some(wrapped), Some(bare)];
-        s.gpu.free_batch(&mut mixed).unwrap();
+        s.free_batch(&mut mixed).unwrap();
         assert_eq!(mixed, [const { None }; 5]);
         // All or nothing when memory ends in the middle.
-        let stats = s.gpu.stats().total.regions;
+        let stats = s.total().regions;
         let mut out: Vec<Option<Region>> = (0..300).map(|_| None).collect();
         assert!(
-            s.gpu
-                .allocate_batch(
-                    &ResourceRequirements::new(64 << 20, 256).memory_types(0b1_0000),
-                    &any(),
-                    &mut out
-                )
-                .is_err()
+            s.allocate_batch(
+                &ResourceRequirements::new(64 << 20, 256).memory_types(0b1_0000),
+                &any(),
+                &mut out
+            )
+            .is_err()
         );
         assert!(out.iter().all(Option::is_none));
-        assert_eq!(s.gpu.stats().total.regions, stats);
+        assert_eq!(s.total().regions, stats);
     });
 }
 
@@ -133,9 +121,7 @@ fn closing_with_something_left_gives_the_allocator_back() {
             (1, 0, 0)
         );
         gpu.free(region).unwrap();
-        let kept = gpu
-            .create_buffer(&BufferInfo::new(64, COPIED), &any())
-            .unwrap();
+        let kept = gpu.create_buffer(&copied(64), &any()).unwrap();
         gpu.release(kept).unwrap();
         gpu.close().expect("what is kept is in nobody's way");
         host.assert_empty("by a closed allocator");

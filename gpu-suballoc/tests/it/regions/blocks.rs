@@ -61,7 +61,7 @@ fn h76_the_next_block_is_a_part_of_all() {
                 }
             }
             s.free_each(regions);
-            s.gpu.trim(u64::MAX);
+            s.trim(u64::MAX);
             let again = s.place(KIB);
             assert_eq!(s.native(), (1, 256 * KIB), "from small again");
             s.free(again);
@@ -80,7 +80,7 @@ fn h80_h106_every_block_is_tried_before_there_is_another() {
             // A block that is free, and behind it one with room in pieces only.
             let whole = s.place(MIB);
             let first = whole.memory();
-            let [one, two, three, four] = [(); 4].map(|()| s.place(256 * KIB));
+            let [one, two, three, four] = each(|| s.place(256 * KIB));
             s.free_each([whole, one, three]);
             assert_eq!(s.native(), (2, 2 * MIB));
             let half = s.place(512 * KIB);
@@ -99,7 +99,7 @@ fn h80_h106_every_block_is_tried_before_there_is_another() {
 #[test]
 fn h79_a_region_lies_in_the_best_fit_of_all_blocks() {
     everywhere(with_memory(blocks_of(MIB)), |s| {
-        let mut regions: Vec<_> = (0..64).map(|_| s.place(64 * KIB)).collect();
+        let mut regions = times(64, || s.place(64 * KIB));
         let [second, third] = [16, 32].map(|at: usize| regions[at].memory());
         // One region less in the second block, ten less in the third: what comes goes into the second.
         s.free_each(regions.drain(32..42));
@@ -119,7 +119,7 @@ fn with_a_closed_block(
     options: &RegionOptions<'_>,
 ) -> (Vec<Region>, Option<MemoryHandle>) {
     let place = || s.take(64 * KIB, options);
-    let mut left: Vec<_> = (0..64).map(|_| place()).collect();
+    let mut left = times(64, &place);
     let first = left[0].memory();
     let goes = |at: &usize| match *at {
         at @ 0..16 => ![5, 7].contains(&at),
@@ -160,13 +160,12 @@ fn ge7_a_place_in_a_block_that_drains_is_had() {
         let (mut left, first) = with_a_closed_block(s, &options);
         let offset = if left[0].offset() == 0 { MIB / 2 } else { 0 };
         left.push(
-            s.gpu
-                .allocate_at(0, offset, &bytes(64 * KIB), &options)
+            s.allocate_at(0, offset, &bytes(64 * KIB), &options)
                 .unwrap(),
         );
         assert_eq!(left.last().unwrap().memory(), first);
         s.free_each(left);
-        s.gpu.destroy_pool(pool).unwrap();
+        s.must_destroy_pool(pool);
     });
 }
 
@@ -177,22 +176,22 @@ fn h95_trimming_says_how_many_bytes_went_back() {
         ..MemoryOptions::default()
     };
     everywhere(with_memory(kept), |s| {
-        let big: Vec<_> = (0..40).map(|_| s.place(MIB)).collect();
+        let big = times(40, || s.place(MIB));
         let small = s.place(KIB);
-        assert_eq!(s.gpu.trim(u64::MAX), 0, "nothing is empty");
+        assert_eq!(s.trim(u64::MAX), 0, "nothing is empty");
         s.free_each(big);
         let (objects, bytes) = s.native();
         // As much as was asked for, and not all of it.
-        let some = s.gpu.trim(1);
+        let some = s.trim(1);
         assert!(
             some > 0 && s.native() == (objects - 1, bytes - some),
             "{some}"
         );
-        let rest = s.gpu.trim(u64::MAX);
+        let rest = s.trim(u64::MAX);
         assert_eq!(s.native().1, bytes - some - rest);
         assert!(s.native().0 >= 1, "a region lives");
         s.free(small);
-        assert_eq!(s.gpu.trim(u64::MAX), bytes - some - rest);
+        assert_eq!(s.trim(u64::MAX), bytes - some - rest);
         assert_eq!(s.native(), (0, 0));
     });
 }
@@ -207,7 +206,7 @@ fn a_block_is_made_once_however_many_threads_need_it() {
                     barrier.wait();
                     gpu.allocate(&bytes(KIB), &shared()).unwrap()
                 };
-                let threads: Vec<_> = (0..4).map(|_| scope.spawn(place)).collect();
+                let threads = times(4, || scope.spawn(place));
                 threads
                     .into_iter()
                     .map(|thread| thread.join().expect("no panic"))
@@ -215,7 +214,7 @@ fn a_block_is_made_once_however_many_threads_need_it() {
             });
             assert_eq!((s.made() - before, s.native().0), (1, 1), "round {round}");
             s.free_each(regions);
-            assert!(s.gpu.trim(u64::MAX) > 0);
+            assert!(s.trim(u64::MAX) > 0);
         }
     });
 }
@@ -226,7 +225,7 @@ fn h118_a_heap_over_its_budget_keeps_nothing() {
         let region = s.place(KIB);
         let heap = s.heap_of(&region);
         s.mock.set_budget(heap, Some(1));
-        let asked = s.gpu.set_frame(1);
+        let asked = s.set_frame(1);
         assert_eq!(asked, s.mock.properties().features.memory_budget);
         s.free(region);
         assert_eq!(
@@ -236,11 +235,11 @@ fn h118_a_heap_over_its_budget_keeps_nothing() {
         );
         // One that was kept goes when a frame finds the heap over its budget.
         s.mock.set_budget(heap, None);
-        s.gpu.set_frame(2);
+        s.set_frame(2);
         s.free(s.place(KIB));
         assert_eq!(s.native().0, 1);
         s.mock.set_budget(heap, Some(1));
-        s.gpu.set_frame(3);
+        s.set_frame(3);
         assert_eq!(s.native().0, u64::from(!asked));
     });
 }
@@ -262,25 +261,21 @@ fn h84_h86_a_refused_block_leaves_no_trace() {
             let stays = s.place(KIB);
             let types = s.mock.properties().types.len() as u64;
             let errors = [
-                DeviceError::OutOfDeviceMemory,
-                DeviceError::OutOfHostMemory,
-                DeviceError::TooManyObjects,
-                DeviceError::Other(-13),
+                OutOfDeviceMemory,
+                OutOfHostMemory,
+                TooManyObjects,
+                Other(-13),
             ];
             for error in errors.into_iter().cycle().take(15) {
                 let (before, calls) = (s.native(), s.made());
-                let peak = s.gpu.stats().peak_block_bytes;
-                s.mock
-                    .plant(MockFault::always().of(MockCall::Allocate).with(error));
-                assert_eq!(
-                    s.gpu.allocate(&bytes(8 * MIB), &shared()).unwrap_err(),
-                    error.into()
-                );
+                let peak = s.stats().peak_block_bytes;
+                s.mock.plant(MockFault::always().of(Allocate).with(error));
+                assert_eq!(s.allocate(&bytes(8 * MIB), &shared()), refusal(error));
                 s.mock.clear_faults();
-                assert_eq!((s.native(), s.gpu.stats().peak_block_bytes), (before, peak));
+                assert_eq!((s.native(), s.stats().peak_block_bytes), (before, peak));
                 let asked = s.made() - calls;
                 assert!(
-                    error != DeviceError::TooManyObjects || asked <= 2 * types,
+                    error != TooManyObjects || asked <= 2 * types,
                     "it is no reason for smaller ones: {asked}"
                 );
             }
@@ -306,8 +301,8 @@ fn h83_the_number_of_memory_objects_is_limited_by_device_and_user() {
             },
             change,
             |s| {
-                let take = || s.gpu.allocate(&bytes(KIB), &alone());
-                let mut regions: Vec<_> = (0..limit).map(|_| take().unwrap()).collect();
+                let take = || s.allocate(&bytes(KIB), &alone());
+                let mut regions = Vec::from_iter((0..limit).map(|_| take().unwrap()));
                 let calls = s.made();
                 assert_eq!(
                     take().unwrap_err(),
@@ -321,7 +316,7 @@ fn h83_the_number_of_memory_objects_is_limited_by_device_and_user() {
                 s.free(regions.remove(0));
                 // What is free is used, whatever it was before; what would rather be alone finds room in a block.
                 regions.push(s.place(KIB));
-                let preferred = any().dedicated(DedicatedPolicy::Preferred);
+                let preferred = any().dedicated(Preferred);
                 regions.push(s.take(KIB, &preferred));
                 s.free_each(regions);
             },
@@ -359,7 +354,7 @@ fn h82_limits_hold_while_threads_make_blocks() {
                 });
             }
         });
-        let peak = s.gpu.stats().peak_block_bytes;
+        let peak = s.stats().peak_block_bytes;
         assert!(peak > 4 * MIB && peak <= 9 * MIB, "{peak}");
     });
 }
@@ -367,14 +362,11 @@ fn h82_limits_hold_while_threads_make_blocks() {
 #[test]
 fn h82_a_pool_s_bytes_never_exceed_its_limit() {
     on_every(|s| {
-        let pool = s
-            .gpu
-            .create_pool(&PoolOptions {
-                max_bytes: 1_000_000,
-                ..PoolOptions::new(0)
-            })
-            .unwrap();
-        let take = || s.gpu.allocate(&bytes(30_000), &shared().pool(pool));
+        let pool = s.must_create_pool(&PoolOptions {
+            max_bytes: 1_000_000,
+            ..PoolOptions::new(0)
+        });
+        let take = || s.allocate(&bytes(30_000), &shared().pool(pool));
         let (mut regions, mut next) = (Vec::new(), take());
         while let Ok(region) = next {
             regions.push(region);
@@ -387,7 +379,7 @@ fn h82_a_pool_s_bytes_never_exceed_its_limit() {
         );
         assert!(regions.len() >= 30, "{}", regions.len());
         s.free_each(regions);
-        s.gpu.destroy_pool(pool).unwrap();
+        s.must_destroy_pool(pool);
     });
 }
 
@@ -412,15 +404,15 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
             min_alignment: 4096,
             ..good
         };
-        let pool = s.gpu.create_pool(&options).unwrap();
+        let pool = s.must_create_pool(&options);
         let regions = [(); 3].map(|()| s.take(100, &shared().pool(pool)));
         assert!(regions.iter().all(|region| region.offset() % 4096 == 0));
         let request = s.request_of(&regions[0]);
         assert_eq!((request.priority, request.export), (priority, export));
         s.free_each(regions);
-        s.gpu.destroy_pool(pool).unwrap();
-        let before = (s.mock.all_calls(), s.gpu.stats());
-        let refused = |options| s.gpu.create_pool(&options).unwrap_err();
+        s.must_destroy_pool(pool);
+        let before = (s.mock.all_calls(), s.stats());
+        let refused = |options| s.create_pool(&options).unwrap_err();
         for bad in [
             PoolOptions {
                 memory_type: 31,
@@ -456,14 +448,14 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
                 ..good
             },
         ] {
-            assert_eq!(refused(bad), GpuMisuse::BadOptions.into(), "{bad:?}");
+            assert_eq!(refused(bad), BadOptions.into(), "{bad:?}");
         }
         assert_eq!(
             refused(PoolOptions {
                 priority: Some(-0.1),
                 ..good
             }),
-            GpuMisuse::BadPriority.into()
+            BadPriority.into()
         );
         assert!(matches!(
             refused(PoolOptions {
@@ -473,9 +465,9 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
             GpuError::TooLarge { .. }
         ));
         if !features.external_memory {
-            assert_eq!(refused(fd), GpuMisuse::NotEnabled.into());
+            assert_eq!(refused(fd), NotEnabled.into());
         }
-        assert_eq!((s.mock.all_calls(), s.gpu.stats()), before);
+        assert_eq!((s.mock.all_calls(), s.stats()), before);
     });
 }
 
@@ -488,11 +480,11 @@ fn h108_the_next_type_in_order_is_taken_where_the_driver_has_none_left() {
         let (heap, memory_type) = (s.heap_of(&first), first.memory_type().unwrap());
         let heaps = s.mock.properties().heaps;
         s.free(first);
-        s.gpu.trim(u64::MAX);
+        s.trim(u64::MAX);
         // Somebody else has taken all of it.
         s.mock.use_elsewhere(heap, heaps[heap].size);
         for _ in 0..2 {
-            let next = s.gpu.allocate(&bytes(MIB), &options);
+            let next = s.allocate(&bytes(MIB), &options);
             assert_eq!(next.is_ok(), heaps.len() > 1, "{next:?}");
             if let Ok(next) = next {
                 assert_ne!(s.heap_of(&next), heap, "one full heap vetoes no other");
@@ -501,9 +493,9 @@ fn h108_the_next_type_in_order_is_taken_where_the_driver_has_none_left() {
         }
         // What is required is never given up for room.
         let must = bytes(MIB).memory_types(1 << memory_type);
-        assert!(s.gpu.allocate(&must, &options).is_err());
+        assert!(s.allocate(&must, &options).is_err());
         s.mock.use_elsewhere(heap, 0);
-        s.free(s.gpu.allocate(&must, &options).unwrap());
+        s.free(s.must_allocate(&must, &options));
     });
 }
 
@@ -517,8 +509,8 @@ fn a_heap_within_its_budget_is_preferred_and_none_is_no_refusal() {
         let mut regions = vec![s.place(KIB)];
         let heap = s.heap_of(&regions[0]);
         s.mock.set_budget(heap, Some(1));
-        assert!(s.gpu.set_frame(1));
-        let calls = s.mock.calls(MockCall::Budget);
+        assert!(s.set_frame(1));
+        let calls = s.mock.calls(Budget);
         regions.push(s.place(32 * MIB));
         assert_eq!(
             s.heap_of(&regions[1]) == heap,
@@ -526,18 +518,18 @@ fn a_heap_within_its_budget_is_preferred_and_none_is_no_refusal() {
             "another heap has room"
         );
         (0..properties.heaps.len()).for_each(|heap| s.mock.set_budget(heap, Some(1)));
-        assert!(s.gpu.set_frame(2) && !s.gpu.set_frame(2), "once a frame");
+        assert!(s.set_frame(2) && !s.set_frame(2), "once a frame");
         regions.push(s.place(32 * MIB));
         assert_eq!(
             s.heap_of(&regions[2]),
             heap,
             "over every budget: the best type after all"
         );
-        let strict = s.gpu.allocate(&bytes(64 * MIB), &shared().within_budget());
+        let strict = s.allocate(&bytes(64 * MIB), &shared().within_budget());
         assert!(matches!(strict, Err(GpuError::Limit(_))), "{strict:?}");
         regions.extend((0..200).map(|_| s.place(KIB)));
         assert_eq!(
-            s.mock.calls(MockCall::Budget),
+            s.mock.calls(Budget),
             calls + 2,
             "once a frame and before a refusal, not for each region"
         );
@@ -554,7 +546,7 @@ fn h78_a_request_that_asks_for_nothing_poisons_nothing() {
         let wish =
             MemoryPreference::requiring(s.mock.properties().types[memory_type as usize].properties);
         let needs = bytes(KIB).memory_types(1 << memory_type);
-        let named = s.gpu.allocate(&needs, &shared().preference(wish)).unwrap();
+        let named = s.must_allocate(&needs, &shared().preference(wish));
         assert_eq!((named.memory(), s.native().0), (first.memory(), 1));
         s.free_each([first, named]);
     });
@@ -567,7 +559,7 @@ fn what_the_driver_prefers_is_alone_unless_it_must_not_be() {
             prefers_dedicated: true,
             ..bytes(5000)
         };
-        let preferred = any().dedicated(DedicatedPolicy::Preferred);
+        let preferred = any().dedicated(Preferred);
         for (is_alone, needs, options) in [
             (true, prefers, any()),
             (true, bytes(5000), alone()),
@@ -576,7 +568,7 @@ fn what_the_driver_prefers_is_alone_unless_it_must_not_be() {
             (false, prefers, shared()),
             (false, bytes(5000), any()),
         ] {
-            let region = s.gpu.allocate(&needs, &options).unwrap();
+            let region = s.must_allocate(&needs, &options);
             let object = s.request_of(&region).size;
             assert_eq!(object == needs.size, is_alone, "{needs:?} {options:?}");
             s.free(region);
@@ -595,7 +587,7 @@ fn empty_blocks_elsewhere_make_room_before_anything_is_refused() {
             let mut seen = 0;
             for memory_type in 0..s.mock.properties().types.len() {
                 let needs = bytes(4 * MIB).memory_types(1 << memory_type);
-                match s.gpu.allocate(&needs, &shared()) {
+                match s.allocate(&needs, &shared()) {
                     Ok(region) => s.free(region),
                     Err(GpuError::MemoryType(_)) => continue,
                     Err(error) => panic!("{error}"),
@@ -611,7 +603,7 @@ fn empty_blocks_elsewhere_make_room_before_anything_is_refused() {
 fn of_two_holes_of_a_size_the_one_in_the_older_block_is_used_first() {
     for order in [[3, 20], [20, 3]] {
         everywhere(with_memory(blocks_of(MIB)), |s| {
-            let mut regions: Vec<_> = (0..32).map(|_| Some(s.place(64 * KIB))).collect();
+            let mut regions = times(32, || Some(s.place(64 * KIB)));
             let first = regions[3].as_ref().and_then(Region::memory);
             s.free_each(order.into_iter().filter_map(|at: usize| regions[at].take()));
             let next = s.place(64 * KIB);
@@ -628,27 +620,26 @@ fn bytes_that_no_request_can_have_are_spent() {
         nearest_multiple: 1000,
         ..MemoryOptions::default()
     };
-    scene(MockProfile::Nvidia, with_memory(memory), |s| {
+    scene(Nvidia, with_memory(memory), |s| {
         let ring = ring_options(1 << 16, 0);
-        let ring = s.gpu.create_pool(&ring).unwrap();
-        let take = |options| s.gpu.allocate(&bytes(256), &options).unwrap();
-        let [oldest, next] = [(); 2].map(|()| take(any().pool(ring)));
+        let ring = s.must_create_pool(&ring);
+        let take = |options| s.must_allocate(&bytes(256), &options);
+        let [oldest, next] = each(|| take(any().pool(ring)));
         s.free(oldest);
         // In a block of 5000 bytes.
         let shared = take(any());
-        let map = s.gpu.memory_map().unwrap();
-        let spent: Vec<_> = map
-            .blocks_with_ranges()
-            .flat_map(|(_, ranges)| ranges)
-            .filter(|range| range.range_use == RangeUse::Spent)
-            .map(|range| (range.offset, range.size, range.placement))
-            .collect();
+        let map = s.must_memory_map();
+        let spent = Vec::from_iter(
+            ranges_of(&map)
+                .filter(|range| range.range_use == RangeUse::Spent)
+                .map(|range| (range.offset, range.size, range.placement)),
+        );
         let (general, linear) = (RangePlacement::General, RangePlacement::Linear);
         let behind = (512, (1 << 16) - 512, linear);
         assert_eq!(spent, [(4864, 136, general), (0, 256, linear), behind]);
         drop(map);
         s.free(shared);
         s.free(next);
-        s.gpu.destroy_pool(ring).unwrap();
+        s.must_destroy_pool(ring);
     });
 }

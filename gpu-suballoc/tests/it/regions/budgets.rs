@@ -25,7 +25,7 @@ impl Scene<'_> {
     }
 
     fn queries(&self) -> u64 {
-        self.mock.calls(MockCall::Budget)
+        self.mock.calls(Budget)
     }
 }
 
@@ -38,10 +38,10 @@ fn vma204_a_budget_that_fell_stops_who_stays_within_it() {
             s.budgets(100 * MIB);
             let wish = MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL);
             let options = within().preference(wish);
-            let info = BufferInfo::new(size, COPIED);
+            let info = copied(size);
             let (mut live, mut refused) = (Vec::new(), 0);
             for _ in 0..200 {
-                match s.gpu.create_buffer(&info, &options) {
+                match s.create_buffer(&info, &options) {
                     Ok(region) => live.push(region),
                     Err(error) => {
                         assert!(
@@ -71,7 +71,7 @@ fn vma204_budgets_are_not_asked_for_each_request() {
     budgeted(AllocatorOptions::default(), |s| {
         let before = s.queries();
         let block = s.take(1024, &within());
-        let small: Vec<_> = (0..1000).map(|_| s.take(1024, &within())).collect();
+        let small = times(1000, || s.take(1024, &within()));
         s.free_each(small);
         assert_eq!(s.queries(), before, "a block that exists needs no budget");
         let dedicated = alone();
@@ -81,7 +81,7 @@ fn vma204_budgets_are_not_asked_for_each_request() {
             90
         };
         for _ in 0..4 {
-            let large: Vec<_> = (0..count).map(|_| s.take(4096, &dedicated)).collect();
+            let large = Vec::from_iter((0..count).map(|_| s.take(4096, &dedicated)));
             s.free_each(large);
         }
         let (asked, calls) = (s.queries() - before, 4 * 2 * count);
@@ -100,32 +100,28 @@ fn vma204_ge10_a_refusal_asks_once_before_it_refuses() {
     type Try = fn(&Scene<'_>) -> Result<(), GpuError>;
     let tries: [(&str, Try); 4] = [
         ("allocate", |s| {
-            s.gpu
-                .allocate(&bytes(4096), &any())
+            s.allocate(&bytes(4096), &any())
                 .map(|region| s.free(region))
         }),
         ("dedicated", |s| {
-            let alone = within().dedicated(DedicatedPolicy::Required);
-            s.gpu
-                .allocate(&bytes(4096), &alone)
+            let alone = within().dedicated(Required);
+            s.allocate(&bytes(4096), &alone)
                 .map(|region| s.free(region))
         }),
-        ("reserve", |s| s.gpu.reserve(4096, u32::MAX, &any())),
+        ("reserve", |s| s.reserve(4096, u32::MAX, &any())),
         ("pool", |s| {
             let pool = PoolOptions {
                 min_blocks: 1,
                 block_size: Some(MIB),
                 ..PoolOptions::new(0)
             };
-            s.gpu
-                .create_pool(&pool)
-                .map(|pool| s.gpu.destroy_pool(pool).unwrap())
+            s.create_pool(&pool).map(|pool| s.must_destroy_pool(pool))
         }),
     ];
     for (name, attempt) in tries {
         budgeted(options, |s| {
             s.budgets(0);
-            assert!(s.gpu.set_frame(1));
+            assert!(s.set_frame(1));
             let before = s.queries();
             let refused = attempt(s).expect_err(name);
             assert!(
@@ -137,7 +133,7 @@ fn vma204_ge10_a_refusal_asks_once_before_it_refuses() {
             s.budgets(4 << 30);
             assert_eq!(attempt(s), Ok(()), "{name}");
             assert!(s.queries() > asked, "{name}");
-            s.gpu.trim(u64::MAX);
+            s.trim(u64::MAX);
         });
     }
 }
@@ -146,33 +142,33 @@ fn vma204_ge10_a_refusal_asks_once_before_it_refuses() {
 #[test]
 fn vma204_a_budget_is_asked_again_when_it_is_old() {
     for is_std in [false, true] {
-        let mock = mock_of(MockProfile::IntelUma);
+        let mock = mock_of(IntelUma);
         mock.set_clock((!is_std).then_some(Duration::from_secs(7)));
-        scene_on(&mock, AllocatorOptions::default(), |s| {
+        on_mock(&mock, |s| {
             let first = s.take(MIB, &within());
             s.budgets(MIB + 4096);
             let is_known = || {
                 let mut json = String::new();
-                let map = s.gpu.memory_map().expect("host memory");
-                s.gpu.write_json(&map, &mut json).expect("a string");
+                let map = s.must_memory_map();
+                s.write_json(&map, &mut json).expect("a string");
                 json.contains("\"BudgetBytes\":1052672")
             };
             let large = bytes(16 * MIB);
             let before = s.queries();
-            let mut others: Vec<_> = (0..4).map(|_| s.gpu.allocate(&large, &any())).collect();
+            let mut others = times(4, || s.allocate(&large, &any()));
             // By std's clock it may be old already, on a busy machine.
             if is_std {
                 thread::sleep(Duration::from_millis(600));
             } else {
                 s.mock.set_clock(Some(Duration::from_millis(7499)));
-                others.push(s.gpu.allocate(&large, &any()));
+                others.push(s.allocate(&large, &any()));
                 assert_eq!((s.queries(), is_known()), (before, false), "it is not old");
                 s.mock.set_clock(Some(Duration::from_millis(7500)));
             }
-            others.push(s.gpu.allocate(&large, &any()));
+            others.push(s.allocate(&large, &any()));
             assert!(is_std || s.queries() == before + 1, "once");
             assert!(is_known());
-            assert!(s.gpu.allocate(&large, &within()).is_err());
+            assert!(s.allocate(&large, &within()).is_err());
             s.free(first);
             for other in others {
                 s.free(other.expect("it does not insist"));
@@ -185,26 +181,26 @@ fn vma204_a_budget_is_asked_again_when_it_is_old() {
 fn vma204_a_reserve_that_cannot_be_had_creates_nothing() {
     budgeted(AllocatorOptions::default(), |s| {
         let made = s.made();
-        let too_much = s.gpu.reserve(1 << 50, u32::MAX, &any());
+        let too_much = s.reserve(1 << 50, u32::MAX, &any());
         assert!(
             matches!(too_much, Err(GpuError::TooLarge { .. })),
             "{too_much:?}"
         );
         s.budgets(64 * MIB);
-        s.gpu.set_frame(1);
-        let over = s.gpu.reserve(65 * MIB, u32::MAX, &within());
+        s.set_frame(1);
+        let over = s.reserve(65 * MIB, u32::MAX, &within());
         assert!(
             matches!(over, Err(GpuError::Limit(Limit::Budget { .. }))),
             "{over:?}"
         );
         assert_eq!(s.made(), made);
-        assert_eq!(s.gpu.reserve(64 * MIB, u32::MAX, &within()), Ok(()));
+        assert_eq!(s.reserve(64 * MIB, u32::MAX, &within()), Ok(()));
         // What exists is in the budget already: regions in it are never refused.
         s.budgets(0);
-        s.gpu.set_frame(2);
-        assert_eq!(s.gpu.reserve(0, u32::MAX, &within()), Ok(()));
+        s.set_frame(2);
+        assert_eq!(s.reserve(0, u32::MAX, &within()), Ok(()));
         // Who does not ask for that gets more.
-        assert_eq!(s.gpu.reserve(65 * MIB, u32::MAX, &any()), Ok(()));
+        assert_eq!(s.reserve(65 * MIB, u32::MAX, &any()), Ok(()));
     });
 }
 
@@ -215,18 +211,18 @@ fn vma204_blocks_that_are_made_ahead_stay_within_the_budget() {
     options.memory.within_budget = true;
     budgeted(options, |s| {
         s.budgets(3 * MIB);
-        s.gpu.set_frame(1);
+        s.set_frame(1);
         let first = PoolOptions {
             min_blocks: 1,
             ..PoolOptions::new(0)
         };
-        let pool = s.gpu.create_pool(&first);
+        let pool = s.create_pool(&first);
         assert!(
             matches!(pool, Err(GpuError::Limit(Limit::Budget { .. }))),
             "{pool:?}"
         );
-        assert_eq!(s.gpu.reserve(MIB, u32::MAX, &any()), Ok(()));
-        let reserved = s.gpu.stats().total.block_bytes;
+        assert_eq!(s.reserve(MIB, u32::MAX, &any()), Ok(()));
+        let reserved = s.total().block_bytes;
         assert!((MIB..=3 * MIB).contains(&reserved), "{reserved} of 3 MiB");
     });
 }
@@ -237,11 +233,11 @@ fn h118_empty_blocks_of_a_heap_that_fills_are_freed_without_a_frame() {
     budgeted(AllocatorOptions::default(), |s| {
         let wish = MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL);
         let shared = any().preference(wish);
-        s.free(s.take(4096, &shared.dedicated(DedicatedPolicy::Never)));
+        s.free(s.take(4096, &shared.dedicated(Never)));
         let kept = s.objects();
         assert_eq!(kept, 1, "an empty block");
         s.budgets(1);
-        let own = shared.dedicated(DedicatedPolicy::Required);
+        let own = shared.dedicated(Required);
         (0..40).for_each(|_| s.free(s.take(4096, &own)));
         assert_eq!(s.objects(), 0);
     });

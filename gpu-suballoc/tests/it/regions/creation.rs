@@ -5,16 +5,13 @@ use super::*;
 #[test]
 fn h84_a_refused_block_does_not_count_against_its_pools_limit() {
     nvidia(|s| {
-        for dedicated in [DedicatedPolicy::Never, DedicatedPolicy::Required] {
-            let pool = s
-                .gpu
-                .create_pool(&PoolOptions {
-                    max_blocks: 1,
-                    ..PoolOptions::new(1)
-                })
-                .unwrap();
+        for dedicated in [Never, Required] {
+            let pool = s.must_create_pool(&PoolOptions {
+                max_blocks: 1,
+                ..PoolOptions::new(1)
+            });
             let take = || {
-                s.gpu.allocate(
+                s.allocate(
                     &bytes(5000),
                     &RegionOptions {
                         dedicated,
@@ -22,21 +19,14 @@ fn h84_a_refused_block_does_not_count_against_its_pools_limit() {
                     },
                 )
             };
-            s.mock.plant(
-                MockFault::always()
-                    .of(MockCall::Allocate)
-                    .with(DeviceError::OutOfDeviceMemory),
-            );
+            s.mock
+                .plant(MockFault::always().of(Allocate).with(OutOfDeviceMemory));
             for _ in 0..3 {
-                assert_eq!(
-                    take().unwrap_err(),
-                    DeviceError::OutOfDeviceMemory.into(),
-                    "{dedicated:?}"
-                );
+                assert_eq!(take(), refusal(OutOfDeviceMemory), "{dedicated:?}");
             }
             s.mock.clear_faults();
             let first = take().expect("it is the first block");
-            let large = s.gpu.allocate(
+            let large = s.allocate(
                 &bytes(200 << 20),
                 &RegionOptions {
                     dedicated,
@@ -49,7 +39,7 @@ fn h84_a_refused_block_does_not_count_against_its_pools_limit() {
                 "and there is no second one"
             );
             s.free(first);
-            s.gpu.destroy_pool(pool).unwrap();
+            s.must_destroy_pool(pool);
         }
     });
 }
@@ -61,32 +51,29 @@ fn wrong_infos_never_reach_the_driver() {
         let limit = s.mock.config().limits.max_buffer_size;
         let buffer = |size, usage, flags| {
             let info = BufferInfo::new(size, usage);
-            s.gpu.create_buffer(&BufferInfo { flags, ..info }, &any())
+            s.create_buffer(&BufferInfo { flags, ..info }, &any())
         };
         let picture = ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED);
         let image = |change: fn(&mut ImageInfo)| {
             let mut info = picture;
             change(&mut info);
-            s.gpu.create_image(&info, &any())
+            s.create_image(&info, &any())
         };
-        let (none, unbindable) = (BufferUsage::default(), GpuMisuse::Unbindable);
+        let (none, unbindable) = (BufferUsage::default(), Unbindable);
         let too_large = |bytes| GpuError::TooLarge { bytes, limit };
         for (made, error) in [
-            (buffer(0, COPIED, 0), GpuMisuse::ZeroSize.into()),
-            (buffer(64, none, 0), GpuMisuse::NoUsage.into()),
+            (buffer(0, COPIED, 0), ZeroSize.into()),
+            (buffer(64, none, 0), NoUsage.into()),
             (buffer(64, COPIED, 1), unbindable.into()),
             (buffer(64, COPIED, 2), unbindable.into()),
             (buffer(64, COPIED, 4), unbindable.into()),
             (buffer(limit + 1, COPIED, 0), too_large(limit + 1)),
             (buffer(u64::MAX - 15, COPIED, 0), too_large(u64::MAX - 15)),
-            (image(|info| info.extent[1] = 0), GpuMisuse::ZeroSize.into()),
-            (
-                image(|info| info.mip_levels = 0),
-                GpuMisuse::ZeroSize.into(),
-            ),
+            (image(|info| info.extent[1] = 0), ZeroSize.into()),
+            (image(|info| info.mip_levels = 0), ZeroSize.into()),
             (
                 image(|info| info.usage = ImageUsage::default()),
-                GpuMisuse::NoUsage.into(),
+                NoUsage.into(),
             ),
             (image(|info| info.flags = 1), unbindable.into()),
             (image(|info| info.flags = 0x200), unbindable.into()),
@@ -104,14 +91,14 @@ fn wrong_infos_never_reach_the_driver() {
 fn external_types_are_refused_where_external_memory_is_not_enabled() {
     use gpu_suballoc::device::ExternalHandleTypes;
     for enabled in [true, false] {
-        let mut config = MockProfile::Nvidia.config();
+        let mut config = Nvidia.config();
         config.features.external_memory = enabled;
         let mock = mock_with(config);
-        scene_on(&mock, AllocatorOptions::default(), |s| {
+        on_mock(&mock, |s| {
             let external = ExternalHandleTypes::from_raw(1);
             let buffer = BufferInfo {
                 external,
-                ..BufferInfo::new(64, COPIED)
+                ..copied(64)
             };
             let image = ImageInfo {
                 external,
@@ -119,8 +106,8 @@ fn external_types_are_refused_where_external_memory_is_not_enabled() {
             };
             let calls = s.mock.all_calls();
             for made in [
-                s.gpu.create_buffer(&buffer, &any()),
-                s.gpu.create_image(&image, &any()),
+                s.create_buffer(&buffer, &any()),
+                s.create_image(&image, &any()),
             ] {
                 match made {
                     Ok(region) => {
@@ -129,7 +116,7 @@ fn external_types_are_refused_where_external_memory_is_not_enabled() {
                     }
                     Err(error) => assert_eq!(
                         (error, enabled, s.mock.all_calls()),
-                        (GpuMisuse::NotEnabled.into(), false, calls)
+                        (NotEnabled.into(), false, calls)
                     ),
                 }
             }
@@ -141,21 +128,18 @@ fn external_types_are_refused_where_external_memory_is_not_enabled() {
 #[test]
 fn what_says_nothing_lies_near_the_device_and_what_asks_for_the_host_is_taken_at_its_word() {
     for profile in MockProfile::ALL {
-        scene(profile, AllocatorOptions::default(), |s| {
+        on(profile, |s| {
             let properties = |options: &RegionOptions<'_>| {
-                let region = s
-                    .gpu
-                    .create_buffer(
-                        &BufferInfo::new(65_536, BufferUsage::VERTEX_BUFFER),
-                        options,
-                    )
-                    .unwrap();
+                let region = s.must_create_buffer(
+                    &BufferInfo::new(65_536, BufferUsage::VERTEX_BUFFER),
+                    options,
+                );
                 let memory_type = region.memory_type().unwrap();
                 assert!(
-                    std::format!("{:?}", s.gpu.info(region.id()).unwrap()).len() < 1000,
+                    std::format!("{:?}", s.must_info(region.id())).len() < 1000,
                     "its name is text"
                 );
-                s.gpu.free(region).unwrap();
+                s.free(region);
                 s.mock.properties().types[memory_type as usize].properties
             };
             assert!(
@@ -171,7 +155,7 @@ fn what_says_nothing_lies_near_the_device_and_what_asks_for_the_host_is_taken_at
             let any = properties(&any().preference(MemoryPreference::default()));
             assert_eq!(
                 any.contains(PropertyFlags::DEVICE_LOCAL),
-                profile != MockProfile::Nvidia,
+                profile != Nvidia,
                 "{profile:?}: the first that fits"
             );
         });

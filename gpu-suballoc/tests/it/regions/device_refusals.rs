@@ -12,11 +12,7 @@ fn h86_h107_every_device_refusal_is_undone() {
         let name = asks::<&Mock, RecordingAllocator>()[number].name;
         let mut all = 0;
         for profile in MockProfile::ALL {
-            for error in [
-                DeviceError::OutOfDeviceMemory,
-                DeviceError::OutOfHostMemory,
-                DeviceError::TooManyObjects,
-            ] {
+            for error in [OutOfDeviceMemory, OutOfHostMemory, TooManyObjects] {
                 // The n-th call alone, which an allocator often gets over, and all from there on.
                 for times in [1, u64::MAX] {
                     let tried = (1..).map(|nth| {
@@ -38,7 +34,7 @@ fn h86_h107_every_device_refusal_is_undone() {
 /// One ask with one fault, which strikes at the `nth` call: whether it was met, and whether the ask was refused for it.
 fn attempt(profile: MockProfile, number: usize, fault: MockFault, nth: u64) -> (bool, bool) {
     let (mut met, mut was_refused) = (false, false);
-    scene(profile, AllocatorOptions::default(), |s| {
+    on(profile, |s| {
         let ask = &asks()[number];
         let buffer = ask.buffer(s.gpu);
         let (before, calls) = (seen(s.gpu), s.mock.calls_that_can_fail());
@@ -54,8 +50,7 @@ fn attempt(profile: MockProfile, number: usize, fault: MockFault, nth: u64) -> (
                 .unwrap_or_else(|error| panic!("the next try succeeds: {error}"))
         });
         held.free(s.gpu);
-        s.gpu
-            .free_batch(&mut [buffer])
+        s.free_batch(&mut [buffer])
             .expect("nothing holds it any more");
     });
     (met, was_refused)

@@ -12,10 +12,10 @@ fn first_block(s: &Scene<'_>) -> u64 {
 #[test]
 fn di7_few_empty_blocks_stay_at_every_moment() {
     for profile in MockProfile::ALL {
-        scene(profile, AllocatorOptions::default(), |s| {
+        on(profile, |s| {
             let first = first_block(&s);
             let check = |live: &[Region], step: &str| {
-                let total = s.gpu.stats().total;
+                let total = s.total();
                 let most = first.max(total.region_bytes / 8);
                 assert!(
                     total.empty_bytes <= most,
@@ -24,13 +24,8 @@ fn di7_few_empty_blocks_stay_at_every_moment() {
                     total.empty_bytes
                 );
             };
-            let mut random = 1u64;
-            let mut next = |below: u64| {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                (random >> 33) % below
-            };
+            let mut rng = Rng::new(1);
+            let mut next = |below| rng.below(below);
             let mut live: Vec<Region> = Vec::new();
             for target in [300, 20, 600, 0, 100, 0] {
                 while live.len() != target {
@@ -38,7 +33,7 @@ fn di7_few_empty_blocks_stay_at_every_moment() {
                         let size = (4 * KIB) << next(11);
                         let needs = bytes(size).memory_types(1);
                         let options = shared();
-                        live.push(s.gpu.allocate(&needs, &options).unwrap());
+                        live.push(s.must_allocate(&needs, &options));
                     } else {
                         let at = next(live.len() as u64) as usize;
                         s.free(live.swap_remove(at));
@@ -46,7 +41,7 @@ fn di7_few_empty_blocks_stay_at_every_moment() {
                     check(&live, "mixed");
                 }
             }
-            let total = s.gpu.stats().total;
+            let total = s.total();
             assert!(total.blocks <= 1 && total.block_bytes <= first, "{total:?}");
         });
     }
@@ -63,8 +58,8 @@ fn di7_a_block_that_comes_and_goes_stays() {
             };
             scene(profile, with_memory(memory), |s| {
                 let needs = bytes(MIB).memory_types(1);
-                let take = || s.gpu.allocate(&needs, &any()).unwrap();
-                let mut live: Vec<_> = (0..200).map(|_| take()).collect();
+                let take = || s.must_allocate(&needs, &any());
+                let mut live = times(200, &take);
                 let before = s.objects();
                 while s.objects() == before {
                     live.push(take());
@@ -96,18 +91,16 @@ fn di6_blocks_have_sizes_by_kind_of_memory_and_larger_regions_are_dedicated() {
         scene_on(&mock, with_memory(memory), |s| {
             let mut regions = Vec::new();
             for options in [any(), visible()] {
-                let Ok(first) = s.gpu.allocate(&bytes(64 * KIB), &options) else {
+                let Ok(first) = s.allocate(&bytes(64 * KIB), &options) else {
                     continue; // the tiler's memory is not coherent
                 };
                 let needs = bytes(256 * KIB).memory_types(1 << first.memory_type().unwrap());
                 regions.push(first);
-                let more = (0..100).map(|_| s.gpu.allocate(&needs, &options).unwrap());
+                let more = (0..100).map(|_| s.must_allocate(&needs, &options));
                 regions.extend(more);
                 let large = bytes(40 * MIB).memory_types(needs.memory_type_bits);
-                let large = s.gpu.allocate(&large, &options).expect("dedicated");
-                let alone = s
-                    .gpu
-                    .allocate(&bytes(40 * MIB), &options.dedicated(DedicatedPolicy::Never));
+                let large = s.must_allocate(&large, &options);
+                let alone = s.allocate(&bytes(40 * MIB), &options.dedicated(Never));
                 assert!(alone.is_err(), "no block has that much");
                 assert_eq!(large.size(), 40 * MIB);
                 regions.push(large);
@@ -158,22 +151,22 @@ fn di7_freeing_empty_blocks_is_linear() {
     // By trimming, and by freeing their regions one by one.
     assert_linear(|count| {
         let mut taken = [Duration::MAX; 2];
-        scene(MockProfile::Nvidia, with_memory(memory), |s| {
+        scene(Nvidia, with_memory(memory), |s| {
             for (taken, keep_empty) in taken.iter_mut().zip([None, Some(0)]) {
                 let pool = PoolOptions {
                     keep_empty,
                     ..pool_options(4 * KIB, 1)
                 };
-                let pool = s.gpu.create_pool(&pool).unwrap();
+                let pool = s.must_create_pool(&pool);
                 let options = any().pool(pool);
-                let regions: Vec<_> = (0..count).map(|_| s.take(4 * KIB, &options)).collect();
+                let regions = Vec::from_iter((0..count).map(|_| s.take(4 * KIB, &options)));
                 assert_eq!(s.objects(), count);
                 let begin = Instant::now();
                 s.free_each(regions);
-                s.gpu.trim(u64::MAX);
+                s.trim(u64::MAX);
                 *taken = begin.elapsed();
                 assert_eq!(s.objects(), 0);
-                s.gpu.destroy_pool(pool).unwrap();
+                s.must_destroy_pool(pool);
             }
         });
         taken
@@ -187,17 +180,16 @@ fn di7_reserving_and_draining_blocks_is_linear() {
     assert_linear(|count| {
         let mut taken = [Duration::MAX; 2];
         nvidia(|s| {
-            let pool = s.gpu.create_pool(&pool_options(4 * KIB, 1)).expect("room");
+            let pool = s.must_create_pool(&pool_options(4 * KIB, 1));
             let options = any().pool(pool);
             let begin = Instant::now();
-            let reserved = s.gpu.reserve(count * 4 * KIB, u32::MAX, &options);
+            let reserved = s.reserve(count * 4 * KIB, u32::MAX, &options);
             taken[0] = begin.elapsed();
             assert_eq!(reserved, Ok(()));
             assert_eq!(s.objects(), count);
             let piece = 4 * KIB / PIECES;
-            let mut regions: Vec<_> = (0..count * PIECES)
-                .map(|_| Some(s.take(piece, &options)))
-                .collect();
+            let mut regions =
+                Vec::from_iter((0..count * PIECES).map(|_| Some(s.take(piece, &options))));
             for (index, region) in regions.iter_mut().enumerate() {
                 if !(index as u64).is_multiple_of(PIECES) {
                     region.take().into_iter().for_each(|region| s.free(region));
@@ -209,8 +201,8 @@ fn di7_reserving_and_draining_blocks_is_linear() {
             }
             taken[1] = begin.elapsed();
             (regions.into_iter().flatten()).for_each(|region| s.free(region));
-            s.gpu.trim(u64::MAX);
-            s.gpu.destroy_pool(pool).expect("empty");
+            s.trim(u64::MAX);
+            s.must_destroy_pool(pool);
         });
         taken
     });

@@ -7,18 +7,18 @@ type Ending<'m, 'h> = GpuAllocator<&'m Mock, Host<'h>>;
 
 /// Regions of every kind, in every state in which an allocator can be left with them.
 fn fill(gpu: &Ending<'_, '_>, foreign: &Foreign<'_>) {
-    let info = BufferInfo::new(4096, COPIED);
+    let info = copied(4096);
     let buffer = |options: RegionOptions<'_>| gpu.create_buffer(&info, &options).unwrap();
     let image = ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED);
     let _ = gpu.allocate(&bytes(100), &any()).unwrap();
     let _ = gpu.allocate(&bytes(100), &alone()).unwrap();
     let _ = gpu.create_image(&image, &any().name("image")).unwrap();
     let _ = buffer(alone());
-    let transient = buffer(any().lifetime(Lifetime::Transient));
+    let transient = buffer(any().lifetime(Transient));
     gpu.release(buffer(any())).unwrap();
 
     let ring = PoolOptions {
-        algorithm: BlockAlgorithm::Ring,
+        algorithm: Ring,
         ..PoolOptions::new(transient.memory_type().expect("its own memory"))
     };
     let ring = gpu.create_pool(&ring).unwrap();
@@ -86,7 +86,7 @@ fn di4_an_allocator_that_ends_with_live_regions_frees_its_memory_and_allocates_n
 
 #[test]
 fn di4_an_abandoned_allocator_calls_no_driver() {
-    let mock = mock_of(MockProfile::Nvidia);
+    let mock = mock_of(Nvidia);
     let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);
     let foreign = Foreign::new(&mock, 4096, visible_type(&mock));
     let gpu = over(&mock, &host);
@@ -94,6 +94,6 @@ fn di4_an_abandoned_allocator_calls_no_driver() {
     let calls = mock.all_calls();
     let _ = gpu.abandon();
     assert_eq!(mock.all_calls(), calls);
-    assert_eq!(mock.calls(MockCall::Free), 0);
+    assert_eq!(mock.calls(Free), 0);
     host.inner().assert_empty("by an abandoned allocator");
 }

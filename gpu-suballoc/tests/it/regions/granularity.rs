@@ -9,11 +9,11 @@ const PAGES: [u64; 5] = [1, 1024, 4096, 65_536, 131_072];
 
 /// A device whose images may begin within a page.
 fn with_pages(granularity: u64, body: impl FnOnce(Scene<'_>)) {
-    let mut config = MockProfile::Nvidia.config();
+    let mut config = Nvidia.config();
     config.limits.buffer_image_granularity = granularity;
     config.rules.optimal_alignment = 256;
     let mock = mock_with(config);
-    scene_on(&mock, AllocatorOptions::default(), body);
+    on_mock(&mock, body);
 }
 
 fn image_info(kib: u32) -> ImageInfo {
@@ -38,21 +38,21 @@ impl Scene<'_> {
 #[test]
 fn di8_wgpus_textures_take_no_more_blocks_than_their_bytes_fill() {
     const BLOCK: u64 = 64 * MIB;
-    let mut config = MockProfile::Lavapipe.config();
+    let mut config = Lavapipe.config();
     config.limits.buffer_image_granularity = 4096;
     config.rules.optimal_alignment = 256;
     let mock = mock_with(config);
     scene_on(&mock, with_memory(blocks_of(BLOCK)), |s| {
         let blocks = |bytes: u64| bytes.div_ceil(BLOCK) * BLOCK;
-        let used = || s.gpu.stats().total.region_bytes;
+        let used = || s.total().region_bytes;
         let mut rng = Rng::new(3);
         let texture = |turn: u64| {
             let side = 16 << (turn % 5);
             s.image(side as u32)
         };
-        let uniforms: Vec<_> = (0..200).map(|turn| s.buffer(256 + turn * 60)).collect();
-        let textures: Vec<_> = (0..400).map(texture).collect();
-        let staging: Vec<_> = (0..100).map(|turn| s.buffer(KIB << (turn % 6))).collect();
+        let uniforms = Vec::from_iter((0..200).map(|turn| s.buffer(256 + turn * 60)));
+        let textures = Vec::from_iter((0..400).map(texture));
+        let staging = Vec::from_iter((0..100).map(|turn| s.buffer(KIB << (turn % 6))));
         assert!(used() < BLOCK, "{}", used());
         assert_eq!(s.reserved(), BLOCK, "after the textures");
         let mut live: Vec<Option<Region>> = [uniforms, textures, staging]
@@ -77,9 +77,7 @@ fn di8_wgpus_textures_take_no_more_blocks_than_their_bytes_fill() {
             peak > 2 * BLOCK && most <= blocks(peak),
             "{most} for {peak}"
         );
-        for region in live.into_iter().flatten() {
-            s.free(region);
-        }
+        s.free_each(live.into_iter().flatten());
         assert_eq!(s.reserved(), BLOCK, "of all that was freed");
     });
 }
@@ -117,7 +115,7 @@ fn di8_a_churn_of_both_kinds_needs_little_more() {
             for place in live.iter_mut().step_by(2) {
                 s.free(place.take().expect("each lives"));
             }
-            let mut run = s.gpu.defragment(DefragmentationOptions::new()).unwrap();
+            let mut run = s.must_defragment(all_moves());
             let mut moved = 0;
             each_pass(&mut run, |mut pass| {
                 moved += pass.moves().len();
@@ -130,13 +128,12 @@ fn di8_a_churn_of_both_kinds_needs_little_more() {
                         pass.make_image(at, &info).expect("a place for it");
                     }
                 }
-                pass.set_outcomes(MoveOutcome::Copied);
-                pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+                all_moved(pass);
             });
             drop(run);
             assert!(moved > 0, "pages of {page}");
             for region in live.into_iter().flatten() {
-                s.gpu.free_id(region.id()).unwrap();
+                s.free_id(region.id()).unwrap();
             }
         });
     }

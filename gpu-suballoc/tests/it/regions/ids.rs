@@ -17,26 +17,23 @@ fn h98_an_id_of_another_allocator_is_refused() {
             "the same slot, in two allocators"
         );
         let (mine_id, theirs_id) = (mine.id(), theirs.id());
-        let wrong: GpuError = GpuMisuse::OtherAllocator.into();
+        let wrong: GpuError = OtherAllocator.into();
         for _ in 0..2 {
-            assert_eq!(s.gpu.free_id(theirs_id), Err(wrong));
+            assert_eq!(s.free_id(theirs_id), Err(wrong));
             assert_eq!(other.free_id(mine_id), Err(wrong));
-            assert_eq!(
-                s.gpu.info(theirs_id).unwrap_err(),
-                GpuMisuse::OtherAllocator
-            );
+            assert_eq!(s.info(theirs_id).unwrap_err(), OtherAllocator);
             assert_eq!(other.map_id(mine_id).unwrap_err(), wrong);
-            assert_eq!(s.gpu.crop_id(theirs_id, 0, 1, 1).unwrap_err(), wrong);
+            assert_eq!(s.crop_id(theirs_id, 0, 1, 1).unwrap_err(), wrong);
         }
-        assert_eq!(s.gpu.crop(&theirs, 0, 1, 1).unwrap_err(), wrong);
-        assert_eq!(s.gpu.map(&theirs).unwrap_err(), wrong);
-        assert_eq!(s.gpu.flush(&theirs, 0, 1).unwrap_err(), wrong);
-        assert_eq!(s.gpu.refresh(&mut theirs), Err(wrong));
+        assert_eq!(s.crop(&theirs, 0, 1, 1).unwrap_err(), wrong);
+        assert_eq!(s.map(&theirs).unwrap_err(), wrong);
+        assert_eq!(s.flush(&theirs, 0, 1).unwrap_err(), wrong);
+        assert_eq!(s.refresh(&mut theirs), Err(wrong));
         let theirs = s.gpu.free(theirs).unwrap_err();
         assert_eq!(theirs.error, wrong);
-        let theirs = s.gpu.release(theirs.value).unwrap_err();
-        let theirs = s.gpu.detach(theirs.value).unwrap_err();
-        let theirs = s.gpu.free_when_unused(theirs.value).unwrap_err();
+        let theirs = s.release(theirs.value).unwrap_err();
+        let theirs = s.detach(theirs.value).unwrap_err();
+        let theirs = s.free_when_unused(theirs.value).unwrap_err();
         other.free(theirs.value).unwrap();
         s.free(mine);
         other.close().unwrap();
@@ -45,11 +42,11 @@ fn h98_an_id_of_another_allocator_is_refused() {
 
 fn assert_names_nothing(s: &Scene<'_>, id: RegionId) {
     let tried = [
-        s.gpu.info(id).map(drop).map_err(GpuError::from),
-        s.gpu.crop_id(id, 0, 1, 1).map(drop),
-        s.gpu.map_id(id).map(drop),
-        s.gpu.unmap_id(id),
-        s.gpu.free_id(id),
+        s.info(id).map(drop).map_err(GpuError::from),
+        s.crop_id(id, 0, 1, 1).map(drop),
+        s.map_id(id).map(drop),
+        s.unmap_id(id),
+        s.free_id(id),
     ];
     assert!(tried.iter().all(Result::is_err), "{id}: {tried:?}");
 }
@@ -59,16 +56,16 @@ fn h99_h105_ge8_every_bit_of_an_id_is_compared() {
     nvidia(|s| {
         let foreign = s.foreign(4096, 1);
         let pool = ring_options(1 << 20, 1);
-        let pool = s.gpu.create_pool(&pool).unwrap();
+        let pool = s.must_create_pool(&pool);
         let general = s.take(512, &visible());
         let root = s.visible_buffer(512);
         let regions = [
-            s.take(512, &any().lifetime(Lifetime::Transient)),
-            s.take(512, &any().lifetime(Lifetime::Persistent)),
+            s.take(512, &any().lifetime(Transient)),
+            s.take(512, &any().lifetime(Persistent)),
             s.take(512, &alone()),
             s.take(512, &any().pool(pool)),
-            s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap(),
-            s.gpu.crop(&root, 0, 64, 1).unwrap(),
+            s.must_wrap(&WrapInfo::new(foreign.buffer, 64)),
+            s.must_crop(&root, 0, 64, 1),
             general,
             root,
         ];
@@ -85,10 +82,10 @@ fn h99_h105_ge8_every_bit_of_an_id_is_compared() {
             }
         }
         for (region, id) in regions.into_iter().zip(ids) {
-            assert!(s.gpu.info(id).is_ok(), "{id} is as it was");
+            assert!(s.info(id).is_ok(), "{id} is as it was");
             s.free(region);
         }
-        s.gpu.destroy_pool(pool).unwrap();
+        s.must_destroy_pool(pool);
     });
 }
 
@@ -105,27 +102,24 @@ fn di12_a_key_of_one_number_leads_back_to_the_id() {
         for _ in 0..100 {
             let (region, beside) = (s.take(512, &any()), s.take(64, &any()));
             let key = region.id().slot_key();
-            assert_eq!(s.gpu.id_of_key(key), region.id());
+            assert_eq!(s.id_of_key(key), region.id());
             assert_ne!(other.id_of_key(key), region.id());
             // A quarter of the tag is in the key.
             let theirs = other.id_of_key(key);
             if theirs.tag() != their_tag {
-                assert_eq!(other.info(theirs).unwrap_err(), GpuMisuse::OtherAllocator);
+                assert_eq!(other.info(theirs).unwrap_err(), OtherAllocator);
             }
             keys.extend([key, beside.id().slot_key()]);
             s.free(region);
-            assert_eq!(
-                s.gpu.info(s.gpu.id_of_key(key)).unwrap_err(),
-                GpuMisuse::Stale
-            );
+            assert_eq!(s.info(s.id_of_key(key)).unwrap_err(), Stale);
             s.free(beside);
         }
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), 200, "no key is issued again");
         for made_up in [1, 1 << 24, 1 << 32, u64::MAX - 1, u64::MAX] {
-            let id = s.gpu.id_of_key(made_up.try_into().unwrap());
-            assert!(s.gpu.info(id).is_err());
+            let id = s.id_of_key(made_up.try_into().unwrap());
+            assert!(s.info(id).is_err());
         }
         other.close().unwrap();
     });

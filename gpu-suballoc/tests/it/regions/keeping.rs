@@ -3,14 +3,11 @@
 use super::*;
 
 fn made(s: &Scene<'_>) -> (u64, u64) {
-    (
-        s.mock.calls(MockCall::CreateBuffer),
-        s.mock.calls(MockCall::DestroyBuffer),
-    )
+    (s.mock.calls(CreateBuffer), s.mock.calls(DestroyBuffer))
 }
 
 fn release(s: &Scene<'_>, region: Region) {
-    s.gpu.release(region).unwrap();
+    s.release(region).unwrap();
 }
 
 #[test]
@@ -25,9 +22,7 @@ fn h89_a_kept_buffer_is_used_again_for_an_exact_fit_alone() {
         let close = [
             s.buffer(999),
             s.buffer(1001),
-            s.gpu
-                .create_buffer(&BufferInfo::new(1000, BufferUsage::STORAGE_BUFFER), &any())
-                .unwrap(),
+            s.must_create_buffer(&BufferInfo::new(1000, BufferUsage::STORAGE_BUFFER), &any()),
         ];
         let elsewhere = s.visible_buffer(1000);
         assert_eq!(made(&s), (6, 0), "another size, usage or memory is no fit");
@@ -43,15 +38,10 @@ fn h89_a_kept_buffer_is_used_again_for_an_exact_fit_alone() {
             (buffer, place, 1000)
         );
         assert_ne!(again.id(), id, "under another id");
-        assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
+        assert_eq!(s.free_id(id), refusal(Stale));
         // What the mock knows of the buffer is what was asked for.
-        assert_eq!(
-            s.mock.buffer(again.buffer().unwrap()),
-            Some(BufferInfo::new(1000, COPIED))
-        );
-        for region in close.into_iter().chain([elsewhere, again]) {
-            s.free(region);
-        }
+        assert_eq!(s.mock.buffer(again.buffer().unwrap()), Some(copied(1000)));
+        s.free_each(close.into_iter().chain([elsewhere, again]));
     });
 }
 
@@ -61,16 +51,10 @@ fn h89_a_name_does_not_stay_with_a_kept_buffer() {
         let first = s.buffer_with(64, &any().name("first"));
         release(&s, first);
         let second = s.buffer_with(64, &any().name("second"));
-        assert_eq!(
-            (made(&s).0, s.gpu.info(second.id()).unwrap().name()),
-            (1, "second")
-        );
+        assert_eq!((made(&s).0, s.must_info(second.id()).name()), (1, "second"));
         release(&s, second);
         let third = s.buffer(64);
-        assert_eq!(
-            (made(&s).0, s.gpu.info(third.id()).unwrap().name()),
-            (1, "")
-        );
+        assert_eq!((made(&s).0, s.must_info(third.id()).name()), (1, ""));
         s.free(third);
     });
 }
@@ -81,16 +65,16 @@ fn h118_keeping_can_be_switched_off_and_gives_back() {
         let region = s.buffer(1000);
         release(&s, region);
         assert_eq!(made(&s), (1, 0));
-        assert!(s.gpu.set_reuse(false));
+        assert!(s.set_reuse(false));
         assert_eq!(made(&s), (1, 1), "what was kept goes at once");
         let region = s.buffer(1000);
         release(&s, region);
         assert_eq!(made(&s), (2, 2), "release is free");
-        assert!(!s.gpu.set_reuse(true));
+        assert!(!s.set_reuse(true));
         let region = s.buffer(1000);
         release(&s, region);
         assert_eq!(made(&s), (3, 2));
-        assert!(s.gpu.set_reuse(true));
+        assert!(s.set_reuse(true));
     });
 }
 
@@ -101,7 +85,7 @@ fn u8_the_longest_unwanted_makes_room() {
         max_reusable_bytes: 10_000,
         ..AllocatorOptions::default()
     };
-    scene(MockProfile::Nvidia, options, |s| {
+    scene(Nvidia, options, |s| {
         let regions: Vec<Region> = (1..=5).map(|n| s.buffer(n * 100)).collect();
         regions.into_iter().for_each(|region| release(&s, region));
         assert_eq!(made(&s), (5, 2), "three are kept");
@@ -124,7 +108,7 @@ fn u8_the_longest_unwanted_makes_room() {
 
 #[test]
 fn kept_buffers_go_before_anything_is_refused() {
-    let facts = MockProfile::Nvidia.config().with_heap_size(0, 64 << 20);
+    let facts = Nvidia.config().with_heap_size(0, 64 << 20);
     let mock = mock_with(facts);
     let mut options = AllocatorOptions {
         max_reusable_bytes: u64::MAX,
@@ -136,10 +120,7 @@ fn kept_buffers_go_before_anything_is_refused() {
         regions.into_iter().for_each(|region| release(&s, region));
         let kept = s.mock.live_counts().buffers;
         assert!(kept > 8, "{kept} are kept");
-        let needed = s
-            .gpu
-            .allocate(&bytes(8 << 20), &any())
-            .expect("kept buffers are not in anybody's way");
+        let needed = s.must_allocate(&bytes(8 << 20), &any());
         assert!(s.mock.live_counts().buffers < kept);
         s.free(needed);
     });
@@ -150,11 +131,8 @@ fn kept_buffers_go_when_the_driver_has_none_left() {
     nvidia(|s| {
         let region = s.buffer(1000);
         release(&s, region);
-        s.mock.plant(
-            MockFault::nth(1)
-                .of(MockCall::CreateBuffer)
-                .with(DeviceError::OutOfDeviceMemory),
-        );
+        s.mock
+            .plant(MockFault::nth(1).of(CreateBuffer).with(OutOfDeviceMemory));
         let other = s.buffer(77);
         assert_eq!(
             made(&s).1,
@@ -163,15 +141,10 @@ fn kept_buffers_go_when_the_driver_has_none_left() {
         );
         s.free(other);
         // Nothing kept: the refusal stands.
-        s.mock.plant(
-            MockFault::nth(1)
-                .of(MockCall::CreateBuffer)
-                .with(DeviceError::OutOfDeviceMemory),
-        );
-        let refused = s
-            .gpu
-            .create_buffer(&BufferInfo::new(77, COPIED), &visible());
-        assert_eq!(refused.unwrap_err(), DeviceError::OutOfDeviceMemory.into());
+        s.mock
+            .plant(MockFault::nth(1).of(CreateBuffer).with(OutOfDeviceMemory));
+        let refused = s.create_buffer(&copied(77), &visible());
+        assert_eq!(refused, refusal(OutOfDeviceMemory));
     });
 }
 
@@ -179,12 +152,12 @@ fn kept_buffers_go_when_the_driver_has_none_left() {
 fn h95_trimming_counts_kept_buffers_and_stops_when_it_has_enough() {
     nvidia(|s| {
         let own = alone();
-        let made: Vec<_> = (0..20).map(|_| s.buffer_with(1 << 20, &own)).collect();
+        let made = times(20, || s.buffer_with(1 << 20, &own));
         for buffer in made {
-            s.gpu.release(buffer).unwrap();
+            s.release(buffer).unwrap();
         }
-        assert_eq!(s.gpu.trim(1), 1 << 20);
+        assert_eq!(s.trim(1), 1 << 20);
         assert_eq!(s.objects(), 19);
-        assert_eq!(s.gpu.trim(u64::MAX), 19 << 20);
+        assert_eq!(s.trim(u64::MAX), 19 << 20);
     });
 }

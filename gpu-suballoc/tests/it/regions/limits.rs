@@ -16,7 +16,7 @@ fn ge2_a_largest_block_below_the_granule_is_refused_with_the_reason() {
             unsafe { GpuAllocator::new(&mock, RecordingAllocator::system(), with_memory(memory)) }
         };
         let refused = make(granule - 1).expect_err("no region fits");
-        assert_eq!(refused.error, GpuMisuse::BlockTooSmall.into());
+        assert_eq!(refused.error, BlockTooSmall.into());
         assert!(
             refused.error.to_string().contains("granule"),
             "the reason is said"
@@ -46,7 +46,7 @@ fn ge2_no_shared_block_is_larger_than_an_odd_largest_block() {
                 mock.for_each_memory(&mut |_, object| assert!(object.request.size <= most));
                 s.free_each(regions);
             }
-            assert!(s.gpu.allocate(&bytes(most + 1), &never).is_err());
+            assert!(s.allocate(&bytes(most + 1), &never).is_err());
             s.free(s.take(most + 1, &any()));
         });
     }
@@ -57,7 +57,7 @@ fn ge2_a_pool_of_blocks_below_the_granule_is_refused() {
     for profile in MockProfile::ALL {
         let mock = mock_of(profile);
         let granule = mock.properties().limits.non_coherent_atom_size.max(256);
-        scene_on(&mock, AllocatorOptions::default(), |s| {
+        on_mock(&mock, |s| {
             for options in [
                 pool_options(granule - 1, 0),
                 PoolOptions {
@@ -65,13 +65,13 @@ fn ge2_a_pool_of_blocks_below_the_granule_is_refused() {
                     ..PoolOptions::new(0)
                 },
             ] {
-                let refused = s.gpu.create_pool(&options);
-                assert_eq!(refused.unwrap_err(), GpuMisuse::BlockTooSmall.into());
+                let refused = s.create_pool(&options);
+                assert_eq!(refused, refusal(BlockTooSmall));
             }
             let pool = s.pool_of(granule, 0);
             let region = s.take(granule, &any().pool(pool));
             s.free(region);
-            s.gpu.destroy_pool(pool).unwrap();
+            s.must_destroy_pool(pool);
         });
     }
 }
@@ -87,11 +87,11 @@ fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
             };
             let limit = limit.min(mock.properties().limits.max_memory_allocation_count);
             scene_on(&mock, with_memory(memory), |s| {
-                let preferred = any().dedicated(DedicatedPolicy::Preferred);
-                let regions: Vec<_> = (0..limit * 2)
-                    .map_while(|_| s.gpu.allocate(&bytes(4096), &preferred).ok())
-                    .collect();
-                let dedicated = s.gpu.stats().total.dedicated;
+                let preferred = any().dedicated(Preferred);
+                let regions = Vec::from_iter(
+                    (0..limit * 2).map_while(|_| s.allocate(&bytes(4096), &preferred).ok()),
+                );
+                let dedicated = s.total().dedicated;
                 assert_eq!(dedicated, u64::from(limit - limit / 4), "of {limit}");
                 if limit >= 4 {
                     assert_eq!(regions.len() as u32, limit * 2, "the others lie in blocks");
@@ -104,7 +104,7 @@ fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
                     .take(1 + blocks as usize)
                     .for_each(|region| s.free(region));
                 let next = s.take(4096, &preferred);
-                assert_eq!(s.gpu.stats().total.dedicated, dedicated - u64::from(blocks));
+                assert_eq!(s.total().dedicated, dedicated - u64::from(blocks));
                 regions.chain([next]).for_each(|region| s.free(region));
             });
         }
@@ -114,18 +114,18 @@ fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
 #[test]
 fn ge10_384_pools_live_at_once_and_the_next_is_an_error() {
     nvidia(|s| {
-        let pools: Vec<_> = (0..384).map(|_| s.pool(0)).collect();
-        let refused = s.gpu.create_pool(&PoolOptions::new(0));
+        let pools = times(384, || s.pool(0));
+        let refused = s.create_pool(&PoolOptions::new(0));
         assert_eq!(refused.unwrap_err(), Limit::Pools.into());
-        s.gpu.destroy_pool(pools[17]).unwrap();
+        s.must_destroy_pool(pools[17]);
         let again = s.pool(0);
         assert_ne!(again, pools[17], "another generation");
         for (number, pool) in pools.into_iter().enumerate() {
             if number != 17 {
-                s.gpu.destroy_pool(pool).unwrap();
+                s.must_destroy_pool(pool);
             }
         }
-        s.gpu.destroy_pool(again).unwrap();
+        s.must_destroy_pool(again);
     });
 }
 
@@ -133,18 +133,15 @@ fn ge10_384_pools_live_at_once_and_the_next_is_an_error() {
 fn ge10_65535_mappings_of_a_region_and_the_next_is_an_error() {
     nvidia(|s| {
         let region = s.visible_buffer(256);
-        let first = s.gpu.map_id(region.id()).unwrap();
+        let first = s.map_id(region.id()).unwrap();
         for _ in 1..65_535 {
-            assert_eq!(s.gpu.map_id(region.id()), Ok(first));
+            assert_eq!(s.map_id(region.id()), Ok(first));
         }
-        assert_eq!(s.gpu.map_id(region.id()), Err(Limit::Aliases.into()));
+        assert_eq!(s.map_id(region.id()), Err(Limit::Aliases.into()));
         for _ in 0..65_535 {
-            s.gpu.unmap_id(region.id()).expect("counted");
+            s.unmap_id(region.id()).expect("counted");
         }
-        assert_eq!(
-            s.gpu.unmap_id(region.id()),
-            Err(GpuMisuse::NotMapped.into())
-        );
+        assert_eq!(s.unmap_id(region.id()), refusal(NotMapped));
         s.free(region);
     });
 }

@@ -13,17 +13,15 @@ fn with_policy(map_policy: MapPolicy) -> AllocatorOptions {
 fn everywhere(body: impl Fn(&Scene<'_>, RegionOptions<'_>, MapPolicy)) {
     for profile in MockProfile::ALL {
         for policy in [MapPolicy::Persistent, MapPolicy::Counted] {
-            for dedicated in [DedicatedPolicy::Never, DedicatedPolicy::Required] {
+            for dedicated in [Never, Required] {
                 scene(profile, with_policy(policy), |s| {
                     body(&s, host().dedicated(dedicated), policy);
                 });
             }
             scene(profile, with_policy(policy), |s| {
-                let ring = s
-                    .gpu
-                    .create_pool(&ring_options(1 << 16, visible_type(s.mock)));
+                let ring = s.create_pool(&ring_options(1 << 16, visible_type(s.mock)));
                 body(&s, host().pool(ring.unwrap()), policy);
-                s.gpu.destroy_pool(ring.unwrap()).unwrap();
+                s.must_destroy_pool(ring.unwrap());
             });
         }
     }
@@ -39,38 +37,26 @@ fn di1_a_region_is_mapped_while_it_lives() {
     everywhere(|s, options, policy| {
         let neighbour = s.buffer_with(64, &options);
         assert_eq!(neighbour.mapped(), None);
-        assert_eq!(s.mock.calls(MockCall::Map), 0);
+        assert_eq!(s.mock.calls(Map), 0);
         let regions = [100, 1000, 7].map(|size| s.buffer_with(size, &options.mapped()));
-        let mut objects: Vec<_> = regions.iter().map(Region::memory).collect();
+        let mut objects = Vec::from_iter(regions.iter().map(Region::memory));
         objects.dedup();
-        assert_eq!(
-            s.mock.calls(MockCall::Map),
-            objects.len() as u64,
-            "once an object"
-        );
+        assert_eq!(s.mock.calls(Map), objects.len() as u64, "once an object");
         for (region, value) in regions.iter().zip(1..) {
             let first = region.mapped().unwrap();
-            assert_eq!(s.gpu.info(region.id()).unwrap().mapped(), Some(first));
-            assert_eq!(
-                s.gpu.info(region.id()).unwrap().maps(),
-                0,
-                "nothing to unmap"
-            );
-            let crop = s.gpu.crop(region, 4, 3, 1).unwrap();
+            assert_eq!(s.must_info(region.id()).mapped(), Some(first));
+            assert_eq!(s.must_info(region.id()).maps(), 0, "nothing to unmap");
+            let crop = s.must_crop(region, 4, 3, 1);
             let inner = first.as_ptr().wrapping_add(4);
             assert_eq!(crop.mapped().map(NonNull::as_ptr), Some(inner));
-            assert_eq!(s.gpu.info(crop.id()).unwrap().mapped(), crop.mapped());
-            assert_eq!(
-                s.gpu.map(&crop).unwrap().as_ptr(),
-                inner,
-                "as well as otherwise"
-            );
+            assert_eq!(s.must_info(crop.id()).mapped(), crop.mapped());
+            assert_eq!(s.must_map(&crop).as_ptr(), inner, "as well as otherwise");
             s.free(crop);
             write(first, value, region.size());
-            s.gpu.flush(region, 0, u64::MAX).expect("it is mapped");
+            s.flush(region, 0, u64::MAX).expect("it is mapped");
         }
-        let map = s.gpu.memory_map().unwrap();
-        let drawn = map.blocks_with_ranges().flat_map(|(_, ranges)| ranges);
+        let map = s.must_memory_map();
+        let drawn = ranges_of(&map);
         let known = drawn.filter(|range| regions.iter().any(|one| range.id == Some(one.id())));
         assert_eq!(known.count(), regions.len());
         drop(map);
@@ -80,8 +66,8 @@ fn di1_a_region_is_mapped_while_it_lives() {
         }
         let in_order = regions.into_iter();
         in_order.for_each(|region| {
-            if s.gpu.info(neighbour.id()).unwrap().placement == RangePlacement::Linear {
-                s.gpu.free_when_unused(region).unwrap();
+            if s.must_info(neighbour.id()).placement == RangePlacement::Linear {
+                s.free_when_unused(region).unwrap();
             } else {
                 s.free(region);
             }
@@ -91,13 +77,9 @@ fn di1_a_region_is_mapped_while_it_lives() {
         } else {
             objects.len() as u64
         };
-        assert_eq!(
-            s.mock.calls(MockCall::Unmap),
-            unmaps,
-            "the neighbour needs none"
-        );
+        assert_eq!(s.mock.calls(Unmap), unmaps, "the neighbour needs none");
         s.free(neighbour);
-        s.gpu.trim(u64::MAX);
+        s.trim(u64::MAX);
         assert_eq!(s.objects(), 0);
     });
 }
@@ -112,7 +94,7 @@ fn di1_what_the_host_cannot_see_has_no_pointer() {
         let refused = GpuError::MapUnsupported {
             reason: MapRefusal::NotHostVisible,
         };
-        assert_eq!(s.gpu.map(&region).unwrap_err(), refused);
+        assert_eq!(s.map(&region).unwrap_err(), refused);
         s.free(region);
         // A wrapped buffer has the application's pointer.
         let foreign = s.foreign(64, 1);
@@ -127,11 +109,11 @@ fn di1_what_the_host_cannot_see_has_no_pointer() {
         for backing in [None, Some(backing)] {
             let mut info = WrapInfo::new(foreign.buffer, 32).offset(16);
             info.backing = backing;
-            let wrapped = s.gpu.wrap(&info).unwrap();
+            let wrapped = s.must_wrap(&info);
             let want = backing.map(|_| room.as_mut_ptr().cast::<u8>().wrapping_add(24));
             assert_eq!(wrapped.mapped().map(NonNull::as_ptr), want);
             assert_eq!(wrapped.memory_properties(), backing.map(|_| VISIBLE));
-            let info = s.gpu.info(wrapped.id()).unwrap();
+            let info = s.must_info(wrapped.id());
             assert_eq!(
                 (info.memory_size, info.reserved),
                 (backing.map(|_| 4096), 32)
@@ -150,27 +132,23 @@ fn di1_a_map_that_is_refused_is_tried_with_an_object_of_its_own() {
             let pool = custom.then(|| s.pool(first.memory_type().unwrap()));
             let mut options = visible().mapped();
             options.pool = pool;
-            let map = |times| MockFault::nth(1).of(MockCall::Map).times(times);
+            let map = |times| MockFault::nth(1).of(Map).times(times);
             s.mock.plant(map(if custom { 1 } else { 2 }));
             let own = s.take(64, &options);
             assert!(own.is_dedicated() && own.mapped().is_some());
             s.mock.clear_faults();
             s.mock.plant(map(100));
-            s.gpu.trim(u64::MAX);
-            let (objects, regions) = (s.objects(), s.gpu.stats().total.regions);
-            let refused = s.gpu.allocate(&bytes(64), &options);
-            assert_eq!(
-                refused.unwrap_err(),
-                GpuError::Device(DeviceError::MapFailed)
-            );
-            s.gpu.trim(u64::MAX);
+            s.trim(u64::MAX);
+            let (objects, regions) = (s.objects(), s.total().regions);
+            let refused = s.allocate(&bytes(64), &options);
+            assert_eq!(refused.unwrap_err(), GpuError::Device(MapFailed));
+            s.trim(u64::MAX);
             assert_eq!(s.objects(), objects);
-            assert_eq!(s.gpu.stats().total.regions, regions);
+            assert_eq!(s.total().regions, regions);
             s.mock.clear_faults();
             s.free(own);
             s.free(first);
-            pool.into_iter()
-                .for_each(|pool| s.gpu.destroy_pool(pool).unwrap());
+            pool.into_iter().for_each(|pool| s.must_destroy_pool(pool));
         });
     }
 }
@@ -179,21 +157,18 @@ fn di1_a_map_that_is_refused_is_tried_with_an_object_of_its_own() {
 #[test]
 fn di1_a_kept_buffer_stays_mapped() {
     for policy in [MapPolicy::Persistent, MapPolicy::Counted] {
-        scene(MockProfile::Nvidia, with_policy(policy), |s| {
+        scene(Nvidia, with_policy(policy), |s| {
             let kept = s.buffer_with(1000, &visible().mapped());
             let (first, buffer) = (kept.mapped(), kept.buffer());
-            s.gpu.release(kept).unwrap();
+            s.release(kept).unwrap();
             let other = s.buffer_with(1000, &visible());
             assert_eq!(other.mapped(), None);
             assert_ne!(other.buffer(), buffer, "that one is mapped");
             let again = s.buffer_with(1000, &visible().mapped());
             assert_eq!((again.mapped(), again.buffer()), (first, buffer));
-            s.gpu.release(again).unwrap();
-            s.gpu.set_reuse(false);
-            assert_eq!(
-                s.mock.calls(MockCall::Unmap),
-                u64::from(policy == MapPolicy::Counted)
-            );
+            s.release(again).unwrap();
+            s.set_reuse(false);
+            assert_eq!(s.mock.calls(Unmap), u64::from(policy == MapPolicy::Counted));
             s.free(other);
         });
     }
@@ -207,14 +182,14 @@ fn di9_a_region_says_what_it_lies_in() {
             let (bare, buffer) = (s.take(size, &options), s.buffer_with(size, &options));
             for region in [&bare, &buffer] {
                 assert_eq!(region.size(), size, "as requested");
-                let info = s.gpu.info(region.id()).unwrap();
+                let info = s.must_info(region.id());
                 let object = s.request_of(region);
                 assert_eq!(info.memory_size, Some(object.size));
                 let of_type = s.mock.properties().types[region.memory_type().unwrap() as usize];
                 assert_eq!(object.memory_type, region.memory_type().unwrap());
                 assert_eq!(region.memory_properties(), Some(of_type.properties));
                 assert_eq!(info.memory_properties, Some(of_type.properties));
-                let is_dedicated = options.dedicated == DedicatedPolicy::Required;
+                let is_dedicated = options.dedicated == Required;
                 assert_eq!(region.is_dedicated(), is_dedicated);
                 assert!(info.reserved >= size && info.reserved <= object.size);
                 if is_dedicated {
@@ -223,8 +198,8 @@ fn di9_a_region_says_what_it_lies_in() {
                     assert_eq!(info.reserved % 256, 0, "whole granules");
                 }
             }
-            s.gpu.free_when_unused(bare).unwrap();
-            s.gpu.free_when_unused(buffer).unwrap();
+            s.free_when_unused(bare).unwrap();
+            s.free_when_unused(buffer).unwrap();
         }
     });
 }

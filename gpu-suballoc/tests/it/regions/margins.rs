@@ -22,7 +22,7 @@ fn everywhere(body: impl Fn(&Scene<'_>, u64)) {
 /// What is wrong: name, offset, size of each.
 fn corrupted(s: &Scene<'_>) -> Vec<(Option<String>, u64, u64)> {
     let mut all = Vec::new();
-    let checked = s.gpu.check_corruption(
+    let checked = s.check_corruption(
         |CorruptedMargin {
              name, offset, size, ..
          }| {
@@ -36,7 +36,7 @@ fn corrupted(s: &Scene<'_>) -> Vec<(Option<String>, u64, u64)> {
 
 /// Writes a byte, from a mapped region's start, where the region is not.
 fn stray(s: &Scene<'_>, region: &Region, offset: isize) {
-    let mapping = s.gpu.map(region).unwrap();
+    let mapping = s.must_map(region);
     let there = mapping.as_ptr().wrapping_offset(offset);
     // SAFETY: the mock maps whole memory objects, and the tests stay within them.
     let byte = unsafe { there.read() };
@@ -68,11 +68,11 @@ fn ge5_a_write_behind_a_region_is_found_with_its_name() {
             stray(s, &one, one.size() as isize);
         }
         let id = one.id();
-        assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::MarginOverwritten.into()));
+        assert_eq!(s.free_id(id), refusal(MarginOverwritten));
         assert_eq!(corrupted(s), [], "the pattern was written again");
         stray(s, &one, one.size() as isize);
         let refused = s.gpu.free(one).expect_err("it was written to");
-        assert_eq!(refused.error, GpuMisuse::MarginOverwritten.into());
+        assert_eq!(refused.error, MarginOverwritten.into());
         s.free(refused.value);
         s.free(two);
         s.free(three);
@@ -95,9 +95,9 @@ fn ge5_one_byte_too_many_is_found_whatever_the_granule() {
                         algorithm,
                         ..pool_options(1 << 18, visible_type(s.mock))
                     };
-                    s.gpu.create_pool(&options).unwrap()
+                    s.must_create_pool(&options)
                 };
-                let [general, stack] = [BlockAlgorithm::General, BlockAlgorithm::Stack].map(pool);
+                let [general, stack] = [General, Stack].map(pool);
                 let optimal = host().kind(ResourceKind::Optimal);
                 for size in [1, 15, 100, 255, 256, 257, 1000, 4080, 4095, 4096] {
                     for options in [
@@ -109,9 +109,7 @@ fn ge5_one_byte_too_many_is_found_whatever_the_granule() {
                         let region = s.take(size, &options);
                         stray(&s, &region, size as isize);
                         assert_eq!(corrupted(&s), [(None, size, 1)], "{granule} {options:?}");
-                        s.gpu
-                            .free_when_unused(region)
-                            .expect("whatever was written");
+                        s.free_when_unused(region).expect("whatever was written");
                     }
                     let buffer = s.buffer_with(size, &host());
                     let handle = buffer.buffer().unwrap();
@@ -119,15 +117,13 @@ fn ge5_one_byte_too_many_is_found_whatever_the_granule() {
                     let needed = unsafe { s.mock.buffer_requirements(handle) }.size;
                     stray(&s, &buffer, needed as isize);
                     assert_eq!(corrupted(&s), [(None, needed, 1)], "{granule}");
-                    s.gpu
-                        .free_when_unused(buffer)
-                        .expect("whatever was written");
+                    s.free_when_unused(buffer).expect("whatever was written");
                 }
                 for pool in [general, stack] {
-                    s.gpu.destroy_pool(pool).unwrap();
+                    s.must_destroy_pool(pool);
                 }
-                let own = s.take(1000, &host().dedicated(DedicatedPolicy::Required));
-                assert_eq!(s.gpu.check_corruption(|_| panic!("it has none")), Ok(0));
+                let own = s.take(1000, &host().dedicated(Required));
+                assert_eq!(s.check_corruption(|_| panic!("it has none")), Ok(0));
                 s.free(own);
             });
         }
@@ -148,11 +144,11 @@ fn ge5_a_write_in_front_of_a_region_is_its_neighbours() {
         let found = corrupted(s);
         // The margin ends where the next granule begins.
         assert_eq!(found.len(), 1, "{found:?}");
-        let name = s.gpu.info(low.id()).unwrap().name().to_owned();
+        let name = s.must_info(low.id()).name().to_owned();
         assert_eq!(found[0].0, Some(name));
-        let refused = s.gpu.free_when_unused(one);
+        let refused = s.free_when_unused(one);
         refused.expect("given up, whatever was written");
-        s.gpu.free_when_unused(two).expect("as well");
+        s.free_when_unused(two).expect("as well");
     });
 }
 
@@ -163,7 +159,7 @@ fn a_look_at_a_margin_leaves_nothing_mapped() {
         margin: 16,
         ..MemoryOptions::default()
     });
-    scene(MockProfile::Nvidia, options, |s| {
+    scene(Nvidia, options, |s| {
         let (gpu, done) = (s.gpu, AtomicBool::new(false));
         thread::scope(|threads| {
             threads.spawn(|| {
@@ -191,14 +187,14 @@ fn a_look_at_a_margin_keeps_what_was_not_flushed() {
             margin,
             ..MemoryOptions::default()
         });
-        scene(MockProfile::Tiler, options, |s| {
+        scene(Tiler, options, |s| {
             let region = s.take(1000, &host());
-            let mapping = s.gpu.map(&region).unwrap();
+            let mapping = s.must_map(&region);
             let size = mapping.len();
             // SAFETY: mapped, so many bytes long, and nobody else is at it.
             unsafe { mapping.as_ptr().write_bytes(7, size) };
             assert_eq!(corrupted(&s), []);
-            s.gpu.flush(&region, 0, region.size()).unwrap();
+            s.flush(&region, 0, region.size()).unwrap();
             // SAFETY: mapped, so many bytes long, and nobody else is at it.
             let all = unsafe { core::slice::from_raw_parts(mapping.as_ptr(), size) };
             assert!(all.iter().all(|byte| *byte == 7), "margin of {margin}");
@@ -216,21 +212,18 @@ fn a_margin_that_is_mended_keeps_what_the_device_wrote() {
             margin,
             ..MemoryOptions::default()
         });
-        scene(MockProfile::Tiler, options, |s| {
-            let info = BufferInfo::new(1008, COPIED);
-            let region = s.gpu.create_buffer(&info, &host()).unwrap();
+        scene(Tiler, options, |s| {
+            let info = copied(1008);
+            let region = s.must_create_buffer(&info, &host());
             let buffer = region.buffer().unwrap();
             assert!(s.mock.fill_buffer(buffer, 0, 1008, 9));
-            let map = s.gpu.memory_map().unwrap();
-            let placed = map
-                .blocks_with_ranges()
-                .flat_map(|(_, ranges)| ranges)
-                .find(|range| range.id == Some(region.id()));
+            let map = s.must_memory_map();
+            let placed = ranges_of(&map).find(|range| range.id == Some(region.id()));
             let last = placed.unwrap().size - 1;
             drop(map);
             stray(&s, &region, last as isize);
             let refused = s.gpu.free(region).expect_err("it was written to");
-            assert_eq!(refused.error, GpuMisuse::MarginOverwritten.into());
+            assert_eq!(refused.error, MarginOverwritten.into());
             let region = refused.value;
             let all = s.read(&region, 1008);
             let lost = all.iter().position(|byte| *byte != 9);

@@ -82,22 +82,28 @@ mod wrapping;
 
 use crate::operations::asks::{asks, seen};
 
-pub(crate) type Mock = MockDevice<RecordingAllocator>;
-pub(crate) type Gpu<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
+pub type Mock = MockDevice<RecordingAllocator>;
+pub type Gpu<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-const COPIED: BufferUsage =
-    BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
 const VISIBLE: PropertyFlags = PropertyFlags::from_raw(
     PropertyFlags::HOST_VISIBLE.as_raw() | PropertyFlags::HOST_COHERENT.as_raw(),
 );
 
 /// A device, an allocator over it, and whoever counts the allocator's host memory.
-pub(crate) struct Scene<'a> {
-    pub(crate) mock: &'a Mock,
-    pub(crate) gpu: &'a Gpu<'a>,
+pub struct Scene<'a> {
+    pub mock: &'a Mock,
+    pub gpu: &'a Gpu<'a>,
     host: &'a RecordingAllocator,
+}
+
+impl<'a> std::ops::Deref for Scene<'a> {
+    type Target = Gpu<'a>;
+
+    fn deref(&self) -> &Gpu<'a> {
+        self.gpu
+    }
 }
 
 fn mock_of(profile: MockProfile) -> Mock {
@@ -128,11 +134,18 @@ fn scene_on(mock: &Mock, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)
     );
     gpu.close().unwrap();
     host.assert_empty("by the allocator");
-    assert!(mock.violations().is_empty(), "{}", mock.violations());
-    assert_eq!(mock.live_counts().memory, 0);
+    mock.assert_ended();
 }
 
-pub(crate) fn with_memory(memory: MemoryOptions) -> AllocatorOptions {
+fn on(profile: MockProfile, body: impl FnOnce(Scene<'_>)) {
+    on_mock(&mock_of(profile), body);
+}
+
+fn on_mock(mock: &Mock, body: impl FnOnce(Scene<'_>)) {
+    scene_on(mock, AllocatorOptions::default(), body);
+}
+
+pub fn with_memory(memory: MemoryOptions) -> AllocatorOptions {
     AllocatorOptions {
         memory,
         ..AllocatorOptions::default()
@@ -140,7 +153,7 @@ pub(crate) fn with_memory(memory: MemoryOptions) -> AllocatorOptions {
 }
 
 /// On each profile.
-pub(crate) fn everywhere(options: AllocatorOptions, body: impl Fn(&Scene<'_>)) {
+pub fn everywhere(options: AllocatorOptions, body: impl Fn(&Scene<'_>)) {
     for profile in MockProfile::ALL {
         println!("profile: {profile:?}");
         scene(profile, options, |s| body(&s));
@@ -170,7 +183,7 @@ fn pool_options(block: u64, memory_type: u32) -> PoolOptions {
 
 fn ring_options(block: u64, memory_type: u32) -> PoolOptions {
     PoolOptions {
-        algorithm: BlockAlgorithm::Ring,
+        algorithm: Ring,
         ..pool_options(block, memory_type)
     }
 }
@@ -189,9 +202,27 @@ fn each_pass<D: DeviceMemory, A: HostAllocator>(
     }
 }
 
+fn all_moved<D: DeviceMemory, A: HostAllocator>(mut pass: DefragmentationPass<'_, '_, D, A>) {
+    pass.set_outcomes(MoveOutcome::Copied);
+    pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+}
+
+fn ranges_of<'m>(map: &'m MemoryMap<'_>) -> impl Iterator<Item = &'m RangeView> {
+    map.blocks_with_ranges().flat_map(|(_, ranges)| ranges)
+}
+
 /// The usual one.
 fn nvidia(body: impl FnOnce(Scene<'_>)) {
-    scene(MockProfile::Nvidia, AllocatorOptions::default(), body);
+    on(Nvidia, body);
+}
+
+/// Of a buffer that copies go into and out of.
+fn copied(size: u64) -> BufferInfo {
+    BufferInfo::new(size, COPIED)
+}
+
+fn all_moves() -> DefragmentationOptions<'static> {
+    DefragmentationOptions::new()
 }
 
 fn bytes(size: u64) -> ResourceRequirements {
@@ -204,12 +235,12 @@ fn any() -> RegionOptions<'static> {
 
 /// In a block.
 fn shared() -> RegionOptions<'static> {
-    any().dedicated(DedicatedPolicy::Never)
+    any().dedicated(Never)
 }
 
 /// In a memory object of its own.
 fn alone() -> RegionOptions<'static> {
-    any().dedicated(DedicatedPolicy::Required)
+    any().dedicated(Required)
 }
 
 /// Memory that the host sees, coherent or not: every profile has some.
@@ -222,13 +253,47 @@ fn visible() -> RegionOptions<'static> {
     RegionOptions::new().preference(MemoryPreference::requiring(VISIBLE))
 }
 
-impl Scene<'_> {
+/// Calls that must succeed.
+macro_rules! must {
+    ($($must:ident: $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+        #[track_caller]
+        fn $must(&self, $($name: $type),*) -> $answer {
+            self.gpu.$call($($name),*).unwrap()
+        }
+    )*};
+}
+
+impl<'s> Scene<'s> {
+    must! {
+        must_allocate: allocate(needs: &ResourceRequirements, options: &RegionOptions<'_>) -> Region;
+        must_create_buffer: create_buffer(info: &BufferInfo, options: &RegionOptions<'_>) -> Region;
+        must_wrap: wrap(info: &WrapInfo<'_>) -> Region;
+        must_crop: crop(of: &Region, offset: u64, size: u64, element: u64) -> Region;
+        must_info: info(id: RegionId) -> RegionInfo;
+        must_map: map(region: &Region) -> Mapping<'_, &'s Mock, RecordingAllocator>;
+        must_create_pool: create_pool(options: &PoolOptions) -> PoolId;
+        must_destroy_pool: destroy_pool(pool: PoolId) -> ();
+        must_memory_map: memory_map() -> MemoryMap<'_>;
+    }
+
+    #[track_caller]
+    fn must_defragment<'a>(
+        &'a self,
+        options: DefragmentationOptions<'a>,
+    ) -> Defragmentation<'a, &'s Mock, RecordingAllocator> {
+        self.gpu.defragment(options).unwrap()
+    }
+
+    fn total(&self) -> MemoryTotals {
+        self.gpu.stats().total
+    }
+
     fn take(&self, size: u64, options: &RegionOptions<'_>) -> Region {
         self.gpu.allocate(&bytes(size), options).unwrap()
     }
 
     fn buffer_with(&self, size: u64, options: &RegionOptions<'_>) -> Region {
-        let info = BufferInfo::new(size, COPIED);
+        let info = copied(size);
         self.gpu.create_buffer(&info, options).unwrap()
     }
 
@@ -264,7 +329,7 @@ impl Scene<'_> {
 
     /// Memory objects that the driver was asked for so far.
     fn made(&self) -> u64 {
-        self.mock.calls(MockCall::Allocate)
+        self.mock.calls(Allocate)
     }
 
     /// What the driver was asked for, of the region's memory object.
@@ -312,7 +377,7 @@ struct Foreign<'m> {
 impl<'m> Foreign<'m> {
     fn new(mock: &'m Mock, size: u64, memory_type: u32) -> Self {
         // SAFETY: a mock; the info is valid.
-        let buffer = unsafe { mock.create_buffer(&BufferInfo::new(size, COPIED)) }.unwrap();
+        let buffer = unsafe { mock.create_buffer(&copied(size)) }.unwrap();
         // SAFETY: a mock.
         let memory = unsafe {
             mock.allocate(&MemoryRequest::new(

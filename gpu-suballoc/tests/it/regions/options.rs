@@ -76,7 +76,7 @@ fn h116_what_is_not_said_is_the_default() {
 
 #[test]
 fn options_out_of_range_give_device_and_memory_back() {
-    let mock = mock_of(MockProfile::Nvidia);
+    let mock = mock_of(Nvidia);
     let mut bad = [AllocatorOptions::default(); 4];
     bad[0].max_reusable_buffers = 1025;
     bad[1].memory.granule = 100;
@@ -86,7 +86,7 @@ fn options_out_of_range_give_device_and_memory_back() {
         // SAFETY: as in `scene`.
         let refused =
             unsafe { GpuAllocator::new(&mock, RecordingAllocator::system(), options) }.unwrap_err();
-        assert_eq!(refused.error, GpuMisuse::BadOptions.into());
+        assert_eq!(refused.error, BadOptions.into());
         let (device, memory) = refused.value;
         memory.assert_empty("by a refused allocator");
         assert_eq!(device.all_calls(), 0);

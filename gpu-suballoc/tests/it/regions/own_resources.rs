@@ -19,7 +19,7 @@ fn di2_u101_the_programs_own_resource_is_named_and_stays_the_programs() {
     on_every(|s| {
         let external = ExternalHandleTypes::DMA_BUF;
         let mut of_image = image(44, ImageUsage::COLOR_ATTACHMENT);
-        let mut of_buffer = BufferInfo::new(5000, COPIED);
+        let mut of_buffer = copied(5000);
         (of_image.external, of_buffer.external) = (external, external);
         // SAFETY: a mock, here and below.
         let picture = unsafe { s.mock.create_image(&of_image) }.unwrap();
@@ -37,15 +37,12 @@ fn di2_u101_the_programs_own_resource_is_named_and_stays_the_programs() {
             let kind = ResourceKind::Optimal;
             let options = any().kind(kind).export(external);
             let calls = s.mock.all_calls();
-            assert_eq!(
-                s.gpu.allocate(&needs, &options).err(),
-                Some(GpuMisuse::UnnamedResource.into())
-            );
+            assert_eq!(s.allocate(&needs, &options), refusal(UnnamedResource));
             assert_eq!(s.mock.all_calls(), calls, "no object that nothing binds to");
             let options = options.dedicated_for(name);
-            let unused = s.gpu.allocate(&needs, &options).unwrap();
+            let unused = s.must_allocate(&needs, &options);
             s.free(unused);
-            let region = s.gpu.allocate(&needs, &options).unwrap();
+            let region = s.must_allocate(&needs, &options);
             let request = s.request_of(&region);
             let expected = (Some(name), needs.size, needs.size);
             assert_eq!((request.dedicated, request.size, region.size()), expected);
@@ -68,10 +65,10 @@ fn di2_u101_the_programs_own_resource_is_named_and_stays_the_programs() {
             s.free(region);
             // A resource that the allocator makes is named by itself.
             let other = any().dedicated_for(name);
-            let refused = s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &other);
-            assert_eq!(refused.err(), Some(GpuMisuse::BadOptions.into()));
-            let refused = s.gpu.create_image(&image(44, ImageUsage::SAMPLED), &other);
-            assert_eq!(refused.err(), Some(GpuMisuse::BadOptions.into()));
+            let refused = s.create_buffer(&copied(64), &other);
+            assert_eq!(refused, refusal(BadOptions));
+            let refused = s.create_image(&image(44, ImageUsage::SAMPLED), &other);
+            assert_eq!(refused, refusal(BadOptions));
         }
     });
 }
@@ -81,12 +78,12 @@ fn di2_u101_the_programs_own_resource_is_named_and_stays_the_programs() {
 fn di2_u101_a_named_resource_shares_no_block() {
     on_every(|s| {
         // SAFETY: a mock, here and below.
-        let buffer = unsafe { s.mock.create_buffer(&BufferInfo::new(5000, COPIED)) }.unwrap();
+        let buffer = unsafe { s.mock.create_buffer(&copied(5000)) }.unwrap();
         // SAFETY: the mock made it.
         let needs = unsafe { s.mock.buffer_requirements(buffer) };
         assert!(!needs.requires_dedicated);
         let name = ResourceHandle::Buffer(buffer);
-        let region = s.gpu.allocate(&needs, &any().dedicated_for(name)).unwrap();
+        let region = s.must_allocate(&needs, &any().dedicated_for(name));
         assert_eq!(s.request_of(&region).dedicated, Some(name));
         assert!(region.is_dedicated());
         // SAFETY: the mock made it; not used again.
@@ -108,11 +105,10 @@ fn u106_an_import_goes_to_a_type_that_its_handle_allows() {
             };
             let pool = options.pool(s.pool(0));
             for made in [
-                s.gpu
-                    .create_buffer(&BufferInfo::new(4096, COPIED), &options),
-                s.gpu.create_image(&picture, &options),
-                s.gpu.allocate(&bytes(4096), &options),
-                s.gpu.allocate(&bytes(4096), &pool),
+                s.create_buffer(&copied(4096), &options),
+                s.create_image(&picture, &options),
+                s.allocate(&bytes(4096), &options),
+                s.allocate(&bytes(4096), &pool),
             ] {
                 match made {
                     Ok(region) => {
@@ -120,37 +116,37 @@ fn u106_an_import_goes_to_a_type_that_its_handle_allows() {
                         s.free(region);
                     }
                     Err(GpuError::MemoryType(_)) => {}
-                    Err(error) => assert_eq!(error, GpuMisuse::WrongPool.into()),
+                    Err(error) => assert_eq!(error, WrongPool.into()),
                 }
             }
-            s.gpu.destroy_pool(pool.pool.unwrap()).unwrap();
+            s.must_destroy_pool(pool.pool.unwrap());
         }
         let none = any().next(import()).memory_type_bits(0);
-        let refused = s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &none);
+        let refused = s.create_buffer(&copied(64), &none);
         let none = MemoryTypeError::NoneAccepted {
             memory_type_bits: 0,
         };
-        assert_eq!(refused.err(), Some(none.into()));
+        assert_eq!(refused, refusal(none));
     });
 }
 
 #[test]
 fn u106_the_mask_counts_without_an_import_too_and_for_kept_buffers() {
     nvidia(|s| {
-        s.gpu.set_reuse(true);
+        s.set_reuse(true);
         for memory_type in [0, 1, 2, 0, 1, 2] {
             let options = RegionOptions {
                 preference: MemoryPreference::ANY,
                 ..any().memory_type_bits(1 << memory_type)
             };
-            s.gpu.reserve(4096, u32::MAX, &options).unwrap();
+            s.reserve(4096, u32::MAX, &options).unwrap();
             let blocks = s.objects();
             let region = s.buffer_with(4096, &options);
             assert_eq!(region.memory_type(), Some(memory_type));
             assert_eq!(s.objects(), blocks, "it was reserved there");
-            s.gpu.release(region).unwrap();
+            s.release(region).unwrap();
         }
-        s.gpu.set_reuse(false);
+        s.set_reuse(false);
     });
 }
 
@@ -159,37 +155,33 @@ fn u107_an_error_says_who_owns_the_imported_handle() {
     on_every(|s| {
         let picture = image(37, ImageUsage::SAMPLED);
         for (call, error, is_drivers) in [
-            (MockCall::CreateBuffer, DeviceError::OutOfHostMemory, false),
-            (MockCall::Allocate, DeviceError::OutOfDeviceMemory, false),
-            (
-                MockCall::Allocate,
-                DeviceError::InvalidExternalHandle,
-                false,
-            ),
-            (MockCall::BindBuffer, DeviceError::OutOfDeviceMemory, true),
-            (MockCall::BindImage, DeviceError::OutOfHostMemory, true),
-            (MockCall::Map, DeviceError::MapFailed, true),
+            (CreateBuffer, OutOfHostMemory, false),
+            (Allocate, OutOfDeviceMemory, false),
+            (Allocate, InvalidExternalHandle, false),
+            (BindBuffer, OutOfDeviceMemory, true),
+            (BindImage, OutOfHostMemory, true),
+            (Map, MapFailed, true),
         ] {
             // Imported once: the driver consumes the handle where it allocates.
-            let before = s.mock.calls(MockCall::Free);
+            let before = s.mock.calls(Free);
             let fault = MockFault::always().of(call).with(error);
             assert!(s.mock.plant(fault));
             let options = any().next(import());
             let made = match call {
                 // Not tried in memory of another type.
-                MockCall::Map => {
+                Map => {
                     let mapped = host();
-                    let info = BufferInfo::new(64, COPIED);
-                    s.gpu.create_buffer(&info, &mapped.next(import()).mapped())
+                    let info = copied(64);
+                    s.create_buffer(&info, &mapped.next(import()).mapped())
                 }
-                MockCall::BindImage => s.gpu.create_image(&picture, &options),
-                _ => s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &options),
+                BindImage => s.create_image(&picture, &options),
+                _ => s.create_buffer(&copied(64), &options),
             };
             s.mock.clear_faults();
             let refused = made.expect_err("planted");
             assert_eq!(refused.driver_owns_import(), is_drivers, "{refused:?}");
             assert_eq!(refused.as_vk_result(), error.as_raw());
-            let consumed = s.mock.calls(MockCall::Free) - before;
+            let consumed = s.mock.calls(Free) - before;
             assert_eq!(consumed, u64::from(is_drivers), "{call:?}");
         }
     });
@@ -198,7 +190,7 @@ fn u107_an_error_says_who_owns_the_imported_handle() {
 /// Else an import would be consumed, and the error would be that of a pool.
 #[test]
 fn u107_a_pool_stays_while_the_driver_allocates_an_object_in_it() {
-    let mock: &'static Mock = Box::leak(Box::new(mock_of(MockProfile::Nvidia)));
+    let mock: &'static Mock = Box::leak(Box::new(mock_of(Nvidia)));
     // SAFETY: a mock, on which no resource is made.
     let gpu = unsafe {
         GpuAllocator::new(
@@ -211,22 +203,22 @@ fn u107_a_pool_stays_while_the_driver_allocates_an_object_in_it() {
     let pool = gpu.create_pool(&PoolOptions::new(1)).unwrap();
     let refused: &'static OnceLock<_> = Box::leak(Box::default());
     mock.set_hook(Some(Box::leak(Box::new(move |call| {
-        if call == MockCall::Allocate {
+        if call == Allocate {
             let _ = refused.set(gpu.destroy_pool(pool));
         }
     }))));
     let options = any().pool(pool).next(import());
     let region = gpu.allocate(&bytes(64), &options).unwrap();
     mock.set_hook(None);
-    assert_eq!(refused.get(), Some(&Err(GpuMisuse::PoolInUse.into())));
+    assert_eq!(refused.get(), Some(&refusal(PoolInUse)));
     gpu.free(region).unwrap();
     gpu.destroy_pool(pool).unwrap();
 }
 
 #[test]
 fn u105_lazily_allocated_memory_has_an_object_a_resource_and_says_what_is_backed() {
-    for profile in [MockProfile::Tiler, MockProfile::MoltenVk] {
-        scene(profile, AllocatorOptions::default(), |s| {
+    for profile in [Tiler, MoltenVk] {
+        on(profile, |s| {
             let lazy = MemoryPreference::requiring(PropertyFlags::LAZILY_ALLOCATED);
             let wanted = any().preference(lazy);
             let pool = s.pool(2);
@@ -235,41 +227,33 @@ fn u105_lazily_allocated_memory_has_an_object_a_resource_and_says_what_is_backed
                 (37, ImageUsage::COLOR_ATTACHMENT | transient),
                 (126, ImageUsage::DEPTH_STENCIL_ATTACHMENT | transient),
             ] {
-                for options in [
-                    wanted,
-                    wanted.dedicated(DedicatedPolicy::Never),
-                    wanted.pool(pool),
-                ] {
-                    let pair = [(); 2]
-                        .map(|()| s.gpu.create_image(&image(format, usage), &options).unwrap());
+                for options in [wanted, wanted.dedicated(Never), wanted.pool(pool)] {
+                    let pair =
+                        [(); 2].map(|()| s.create_image(&image(format, usage), &options).unwrap());
                     assert_ne!(pair[0].memory(), pair[1].memory());
                     for region in pair {
                         let request = s.request_of(&region);
                         assert_eq!((request.memory_type, request.size), (2, region.size()));
-                        assert_eq!(s.gpu.commitment(region.id()), Ok(Some(0)));
+                        assert_eq!(s.commitment(region.id()), Ok(Some(0)));
                         let id = region.id();
                         s.free(region);
-                        assert_eq!(s.gpu.commitment(id), Err(GpuMisuse::Stale));
+                        assert_eq!(s.commitment(id), Err(Stale));
                     }
                 }
             }
-            s.gpu.destroy_pool(pool).unwrap();
+            s.must_destroy_pool(pool);
             let buffer = s.buffer(64);
-            assert_eq!(
-                s.gpu.commitment(buffer.id()),
-                Ok(None),
-                "all of it is backed"
-            );
+            assert_eq!(s.commitment(buffer.id()), Ok(None), "all of it is backed");
             s.free(buffer);
             // There are no blocks that it would be shared from.
-            let reserved = s.gpu.reserve(4096, u32::MAX, &wanted);
-            assert_eq!(reserved, Err(GpuMisuse::BadOptions.into()));
+            let reserved = s.reserve(4096, u32::MAX, &wanted);
+            assert_eq!(reserved, refusal(BadOptions));
             let with_blocks = PoolOptions {
                 min_blocks: 1,
                 ..PoolOptions::new(2)
             };
-            let refused = s.gpu.create_pool(&with_blocks);
-            assert_eq!(refused, Err(GpuMisuse::BadOptions.into()));
+            let refused = s.create_pool(&with_blocks);
+            assert_eq!(refused, refusal(BadOptions));
         });
     }
 }
@@ -282,7 +266,7 @@ fn u111_a_region_is_aligned_as_the_request_says_or_as_the_resource_does() {
             ..Default::default()
         });
         scene(profile, fine, |s| {
-            s.gpu.set_reuse(true);
+            s.set_reuse(true);
             // Each of them leaves the next place misaligned.
             let mut regions = Vec::new();
             for alignment in [1, 64, 128, 4096, 64, 65_536, 4096] {
@@ -295,19 +279,19 @@ fn u111_a_region_is_aligned_as_the_request_says_or_as_the_resource_does() {
                     let least = if region.size() < 100 { 16 } else { alignment };
                     assert!(region.offset().is_multiple_of(least.max(16)));
                     if region.buffer().is_some() {
-                        s.gpu.release(region).unwrap();
+                        s.release(region).unwrap();
                     } else {
                         regions.push(region);
                     }
                 }
             }
             s.free_each(regions);
-            s.gpu.set_reuse(false);
+            s.set_reuse(false);
             for wrong in [0, 3, 24, u64::MAX] {
                 let options = any().min_alignment(wrong);
-                let refused = Some(GpuMisuse::BadAlignment.into());
-                assert_eq!(s.gpu.allocate(&bytes(64), &options).err(), refused);
-                let made = s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &options);
+                let refused = Some(BadAlignment.into());
+                assert_eq!(s.allocate(&bytes(64), &options).err(), refused);
+                let made = s.create_buffer(&copied(64), &options);
                 assert_eq!(made.err(), refused);
             }
         });
@@ -319,26 +303,26 @@ fn u117_a_priority_reaches_the_driver_or_is_refused() {
     on_every(|s| {
         let options = any().priority(1.0);
         let made = [
-            s.gpu.allocate(&bytes(64), &options),
-            s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &options),
+            s.allocate(&bytes(64), &options),
+            s.create_buffer(&copied(64), &options),
         ];
         let with_priority = PoolOptions {
             priority: Some(1.0),
             ..PoolOptions::new(0)
         };
-        let pool = s.gpu.create_pool(&with_priority);
+        let pool = s.create_pool(&with_priority);
         if s.mock.properties().features.memory_priority {
             for region in made {
                 let region = region.unwrap();
                 assert_eq!(s.request_of(&region).priority, Some(1.0));
                 s.free(region);
             }
-            s.gpu.destroy_pool(pool.unwrap()).unwrap();
+            s.must_destroy_pool(pool.unwrap());
         } else {
             for refused in made {
-                assert_eq!(refused.err(), Some(GpuMisuse::NotEnabled.into()));
+                assert_eq!(refused, refusal(NotEnabled));
             }
-            assert_eq!(pool, Err(GpuMisuse::NotEnabled.into()));
+            assert_eq!(pool, refusal(NotEnabled));
         }
     });
 }
@@ -347,27 +331,23 @@ fn u117_a_priority_reaches_the_driver_or_is_refused() {
 #[test]
 fn u107_an_import_is_consumed_once_though_kept_buffers_could_make_room() {
     on_every(|s| {
-        let shortage = |call| {
-            MockFault::always()
-                .of(call)
-                .with(DeviceError::OutOfDeviceMemory)
-        };
-        let info = BufferInfo::new(64, COPIED);
+        let shortage = |call| MockFault::always().of(call).with(OutOfDeviceMemory);
+        let info = copied(64);
         let host_visible = host();
         // Refused at once, or consumed by the second try alone.
         for second in [false, true] {
-            s.gpu.release(s.buffer_with(5000, &any())).unwrap();
-            let before = s.mock.calls(MockCall::Free);
+            s.release(s.buffer_with(5000, &any())).unwrap();
+            let before = s.mock.calls(Free);
             if second {
-                assert!(s.mock.plant(shortage(MockCall::Allocate).times(1)));
+                assert!(s.mock.plant(shortage(Allocate).times(1)));
             }
-            assert!(s.mock.plant(shortage(MockCall::Map)));
+            assert!(s.mock.plant(shortage(Map)));
             let options = host_visible.next(import()).mapped();
-            let refused = s.gpu.create_buffer(&info, &options).expect_err("planted");
+            let refused = s.create_buffer(&info, &options).expect_err("planted");
             s.mock.clear_faults();
             assert!(refused.driver_owns_import(), "{second} {refused:?}");
-            s.gpu.trim(u64::MAX);
-            let imported = s.mock.calls(MockCall::Free) - before;
+            s.trim(u64::MAX);
+            let imported = s.mock.calls(Free) - before;
             // The kept buffer's block, if it was its last, and the import.
             assert!((1..=2).contains(&imported), "{second}: {imported}");
         }
@@ -378,20 +358,20 @@ fn u107_an_import_is_consumed_once_though_kept_buffers_could_make_room() {
 #[test]
 fn u106_an_import_names_its_resource_only_where_it_must() {
     on_every(|s| {
-        let info = BufferInfo::new(5000, COPIED);
+        let info = copied(5000);
         let own = s.buffer_with(5000, &alone());
         let features = s.mock.properties().features;
         let name = own.buffer().map(ResourceHandle::Buffer);
         let name = name.filter(|_| features.dedicated_allocation);
         assert_eq!(s.request_of(&own).dedicated, name);
         s.free(own);
-        let ordinary = s.gpu.create_buffer(&info, &any().next(import()));
+        let ordinary = s.create_buffer(&info, &any().next(import()));
         let ordinary = ordinary.unwrap();
         assert_eq!(s.request_of(&ordinary).dedicated, None);
         let mut external = info;
         external.external = ExternalHandleTypes::DMA_BUF;
         let options = any().next(import());
-        let whole = s.gpu.create_buffer(&external, &options).unwrap();
+        let whole = s.must_create_buffer(&external, &options);
         let handle = whole.buffer().unwrap();
         // SAFETY: a mock, and the buffer is live.
         let needs = unsafe { s.mock.buffer_requirements(handle) };
@@ -400,7 +380,7 @@ fn u106_an_import_names_its_resource_only_where_it_must() {
             .requires_dedicated
             .then_some(ResourceHandle::Buffer(handle));
         assert_eq!(named, expected);
-        s.gpu.free(ordinary).unwrap();
-        s.gpu.free(whole).unwrap();
+        s.free(ordinary);
+        s.free(whole);
     });
 }

@@ -10,14 +10,14 @@ fn pool(scene: &Scene<'_>, algorithm: BlockAlgorithm) -> (PoolId, ResourceRequir
         algorithm,
         ..pool_options(BLOCK, memory_type)
     };
-    let pool = scene.gpu.create_pool(&options).unwrap();
+    let pool = scene.must_create_pool(&options);
     let needs = ResourceRequirements::new(1, 1).memory_types(1 << memory_type);
     (pool, needs)
 }
 
 /// The pool's regions, each with its block.
 fn captured(scene: &Scene<'_>) -> Vec<(u32, RangeView, String)> {
-    let map = scene.gpu.memory_map().unwrap();
+    let map = scene.must_memory_map();
     map.blocks_with_ranges()
         .filter(|(block, _)| block.is_custom)
         .flat_map(|(block, ranges)| ranges.iter().map(|range| (block.block, *range)))
@@ -44,17 +44,12 @@ fn extents(captured: &[(u32, RangeView, String)]) -> Vec<(u32, u64, u64, &str)> 
 fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
     for profile in MockProfile::ALL {
         let mut capture = Vec::new();
-        scene(profile, AllocatorOptions::default(), |scene| {
-            let (pool, needs) = pool(&scene, BlockAlgorithm::General);
-            let mut random = 7u64;
-            let mut below = |end: u64| {
-                random = random
-                    .wrapping_mul(0x5851_f42d_4c95_7f2d)
-                    .wrapping_add(0x1405_7b7e_f767_814f);
-                (random >> 33) % end
-            };
+        on(profile, |scene| {
+            let (pool, needs) = pool(&scene, General);
+            let mut rng = Rng::new(7);
+            let mut below = |end| rng.below(end);
             let mut live = Vec::new();
-            for turn in 0..600 {
+            for turn in 0..900 {
                 if below(3) > 0 || live.is_empty() {
                     let needs = ResourceRequirements {
                         size: 1 + below(9000),
@@ -64,14 +59,14 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
                     let name = format!("piece {turn}");
                     let options = any()
                         .pool(pool)
-                        .dedicated(DedicatedPolicy::Never)
-                        .lifetime([Lifetime::Unknown, Lifetime::Persistent][turn % 2]);
+                        .dedicated(Never)
+                        .lifetime([Unknown, Persistent][turn % 2]);
                     let options = if turn % 5 == 0 {
                         options.name(&name)
                     } else {
                         options
                     };
-                    live.push(scene.gpu.allocate(&needs, &options).unwrap());
+                    live.push(scene.must_allocate(&needs, &options));
                 } else {
                     let nth = below(live.len() as u64) as usize;
                     scene.free(live.swap_remove(nth));
@@ -80,7 +75,7 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
             capture = captured(&scene);
             assert_eq!(capture.len(), live.len());
             scene.free_each(live);
-            scene.gpu.destroy_pool(pool).unwrap();
+            scene.must_destroy_pool(pool);
         });
         let blocks = capture
             .iter()
@@ -89,13 +84,13 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
             .expect("some");
         assert!(blocks > 2, "{blocks}");
 
-        scene(profile, AllocatorOptions::default(), |scene| {
-            let (pool, needs) = pool(&scene, BlockAlgorithm::General);
+        on(profile, |scene| {
+            let (pool, needs) = pool(&scene, General);
             let options = any().pool(pool);
             let types = needs.memory_type_bits;
             let bytes = u64::from(blocks + 1) * BLOCK;
-            scene.gpu.reserve(bytes, types, &options).unwrap();
-            let calls = scene.gpu.stats().total.blocks;
+            scene.reserve(bytes, types, &options).unwrap();
+            let calls = scene.total().blocks;
             let mut live = Vec::new();
             // Every third piece, again and again.
             for (block, range, name) in (0..3).flat_map(|part| capture.iter().skip(part).step_by(3))
@@ -110,33 +105,23 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
                 } else {
                     options.name(name)
                 };
-                let place = || {
-                    scene
-                        .gpu
-                        .allocate_at(*block, range.offset, &needs, &options)
-                };
+                let place = || scene.allocate_at(*block, range.offset, &needs, &options);
                 let region = place().expect("it is free there");
                 assert_eq!(region.offset(), range.offset);
-                assert_eq!(place().err(), Some(GpuMisuse::PlaceTaken.into()));
+                assert_eq!(place(), refusal(PlaceTaken));
                 live.push(region);
             }
             assert_eq!(extents(&captured(&scene)), extents(&capture));
-            assert_eq!(
-                scene.gpu.stats().total.blocks,
-                calls,
-                "no block was made for it"
-            );
+            assert_eq!(scene.total().blocks, calls, "no block was made for it");
             // It is a pool as any other from here on.
             scene.free_each(live);
             let needs = ResourceRequirements {
                 size: BLOCK,
                 ..needs
             };
-            let whole = scene
-                .gpu
-                .allocate(&needs, &options.dedicated(DedicatedPolicy::Never));
+            let whole = scene.allocate(&needs, &options.dedicated(Never));
             scene.free(whole.expect("each block is whole again"));
-            scene.gpu.destroy_pool(pool).unwrap();
+            scene.must_destroy_pool(pool);
         });
     }
 }
@@ -144,7 +129,7 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
 #[test]
 fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
     on_every(|scene| {
-        let (pool, needs) = pool(scene, BlockAlgorithm::General);
+        let (pool, needs) = pool(scene, General);
         let options = any().pool(pool);
         let sized = |size, alignment| ResourceRequirements {
             size,
@@ -152,7 +137,7 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
             ..needs
         };
         let at = |block, offset, needs: ResourceRequirements| {
-            scene.gpu.allocate_at(block, offset, &needs, &options).err()
+            scene.allocate_at(block, offset, &needs, &options).err()
         };
         let refuses = |block, offset, needs, rule: GpuMisuse| {
             assert_eq!(
@@ -161,13 +146,12 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
                 "{block} {offset}"
             );
         };
-        refuses(0, 0, sized(1, 1), GpuMisuse::NoSuchPlace);
+        refuses(0, 0, sized(1, 1), NoSuchPlace);
         scene
-            .gpu
             .reserve(BLOCK, needs.memory_type_bits, &options)
             .unwrap();
         let seen = || {
-            let total = scene.gpu.stats().total;
+            let total = scene.total();
             (
                 total.blocks,
                 total.empty_bytes,
@@ -184,74 +168,57 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
             (0, BLOCK - 4096, 4097),
             (0, 0, u64::MAX),
         ] {
-            refuses(block, offset, sized(size, 1), GpuMisuse::NoSuchPlace);
+            refuses(block, offset, sized(size, 1), NoSuchPlace);
         }
-        refuses(0, 0, sized(0, 1), GpuMisuse::ZeroSize);
-        refuses(0, 0, sized(1, 3), GpuMisuse::BadAlignment);
-        refuses(0, 100, sized(1, 1), GpuMisuse::PlaceMisaligned);
-        refuses(0, 4096, sized(1, 8192), GpuMisuse::PlaceMisaligned);
+        refuses(0, 0, sized(0, 1), ZeroSize);
+        refuses(0, 0, sized(1, 3), BadAlignment);
+        refuses(0, 100, sized(1, 1), PlaceMisaligned);
+        refuses(0, 4096, sized(1, 8192), PlaceMisaligned);
         let no_type = ResourceRequirements {
             memory_type_bits: 0,
             ..sized(1, 1)
         };
-        refuses(0, 0, no_type, GpuMisuse::WrongPool);
+        refuses(0, 0, no_type, WrongPool);
         let alone = ResourceRequirements {
             requires_dedicated: true,
             ..sized(1, 1)
         };
-        refuses(0, 0, alone, GpuMisuse::UnnamedResource);
-        let with = |options| scene.gpu.allocate_at(0, 0, &sized(1, 1), &options).err();
-        assert_eq!(
-            with(options.upper_address()),
-            Some(GpuMisuse::NoUpperEnd.into())
-        );
-        assert_eq!(
-            with(options.dedicated(DedicatedPolicy::Required)),
-            Some(GpuMisuse::BadOptions.into())
-        );
-        assert_eq!(
-            with(options.pinned()),
-            Some(GpuMisuse::PoolNotPinned.into())
-        );
-        assert_eq!(with(any()), Some(GpuMisuse::NoSuchPool.into()));
+        refuses(0, 0, alone, UnnamedResource);
+        let with = |options| scene.allocate_at(0, 0, &sized(1, 1), &options).err();
+        assert_eq!(with(options.upper_address()), Some(NoUpperEnd.into()));
+        assert_eq!(with(options.dedicated(Required)), Some(BadOptions.into()));
+        assert_eq!(with(options.pinned()), Some(PoolNotPinned.into()));
+        assert_eq!(with(any()), Some(NoSuchPool.into()));
         assert_eq!(seen(), before);
         // On either side of what lies there, and across it.
         let there = scene
-            .gpu
             .allocate_at(0, 16384, &sized(8192, 4096), &options)
             .unwrap();
         for (offset, size) in [(16384, 1), (12288, 4097), (20480, 1), (0, 65536)] {
-            refuses(0, offset, sized(size, 1), GpuMisuse::PlaceTaken);
+            refuses(0, offset, sized(size, 1), PlaceTaken);
         }
         let sides = [(12288, 4096), (24576, BLOCK - 24576), (0, 12288)];
         let sides = sides.map(|(offset, size)| {
-            let placed = scene.gpu.allocate_at(0, offset, &sized(size, 1), &options);
+            let placed = scene.allocate_at(0, offset, &sized(size, 1), &options);
             placed.expect("it is free there")
         });
-        assert_eq!(scene.gpu.stats().total.region_bytes, BLOCK);
-        sides
-            .into_iter()
-            .chain([there])
-            .for_each(|region| scene.free(region));
-        scene.gpu.destroy_pool(pool).unwrap();
-        assert_eq!(with(options), Some(GpuMisuse::NoSuchPool.into()));
+        assert_eq!(scene.total().region_bytes, BLOCK);
+        scene.free_each(sides.into_iter().chain([there]));
+        scene.must_destroy_pool(pool);
+        assert_eq!(with(options), Some(NoSuchPool.into()));
     });
 }
 
 #[test]
 fn ge7_stacks_and_rings_place_their_regions_themselves() {
     for profile in MockProfile::ALL {
-        for algorithm in [
-            BlockAlgorithm::Stack,
-            BlockAlgorithm::DoubleStack,
-            BlockAlgorithm::Ring,
-        ] {
-            scene(profile, AllocatorOptions::default(), |scene| {
+        for algorithm in [Stack, DoubleStack, Ring] {
+            on(profile, |scene| {
                 let (pool, needs) = pool(&scene, algorithm);
                 let options = any().pool(pool);
-                let first = scene.gpu.allocate(&needs, &options).unwrap();
-                let placed = scene.gpu.allocate_at(0, 4096, &needs, &options);
-                assert_eq!(placed.err(), Some(GpuMisuse::PlacesItself.into()));
+                let first = scene.must_allocate(&needs, &options);
+                let placed = scene.allocate_at(0, 4096, &needs, &options);
+                assert_eq!(placed, refusal(PlacesItself));
                 scene.free(first);
             });
         }
@@ -262,30 +229,25 @@ fn ge7_stacks_and_rings_place_their_regions_themselves() {
 #[test]
 fn ge7_a_block_that_is_being_emptied_has_no_places() {
     nvidia(|scene| {
-        let (pool, needs) = pool(&scene, BlockAlgorithm::General);
-        let options = any().pool(pool).dedicated(DedicatedPolicy::Never);
+        let (pool, needs) = pool(&scene, General);
+        let options = any().pool(pool).dedicated(Never);
         let needs = ResourceRequirements {
             size: 16 * KIB,
             ..needs
         };
-        let mut left: Vec<_> = (0..32)
-            .map(|_| scene.gpu.allocate(&needs, &options).unwrap())
-            .collect();
+        let mut left = times(32, || scene.must_allocate(&needs, &options));
         for nth in (0..32).rev().filter(|nth| nth % 8 != 0) {
             scene.free(left.swap_remove(nth));
         }
-        let blocks: Vec<_> = captured(&scene).iter().map(|(block, ..)| *block).collect();
+        let blocks = Vec::from_iter(captured(&scene).iter().map(|(block, ..)| *block));
         assert_eq!(blocks, [0, 0, 1, 1]);
-        let moves = DefragmentationOptions::new().move_bare_regions();
-        let run = scene.gpu.defragment(moves).expect("nobody is at it");
+        let moves = all_moves().move_bare_regions();
+        let run = scene.must_defragment(moves);
         assert_eq!(run.totals().planned_blocks, 1);
         let offset = 8 * 16 * KIB + 32 * KIB;
-        let placed = [0, 1].map(|block| scene.gpu.allocate_at(block, offset, &needs, &options));
-        let refused: Vec<_> = placed
-            .iter()
-            .filter_map(|placed| placed.as_ref().err())
-            .collect();
-        assert_eq!(refused, [&GpuMisuse::Defragmenting.into()]);
+        let placed = [0, 1].map(|block| scene.allocate_at(block, offset, &needs, &options));
+        let refused = Vec::from_iter(placed.iter().filter_map(|placed| placed.as_ref().err()));
+        assert_eq!(refused, [&Defragmenting.into()]);
         drop(run);
         left.extend(placed.into_iter().flatten());
         scene.free_each(left);
@@ -298,19 +260,16 @@ fn ge7_an_unused_block_has_places_whatever_its_pool_has_in_reserve() {
     nvidia(|scene| {
         // Host memory comes in pieces for 128 regions, so that each of these leaves another reserve.
         for count in 0..130 {
-            let (pool, needs) = pool(&scene, BlockAlgorithm::General);
-            let options = any().pool(pool).dedicated(DedicatedPolicy::Never);
-            let reserved = scene
-                .gpu
-                .reserve(2 * BLOCK, needs.memory_type_bits, &options);
+            let (pool, needs) = pool(&scene, General);
+            let options = any().pool(pool).dedicated(Never);
+            let reserved = scene.reserve(2 * BLOCK, needs.memory_type_bits, &options);
             reserved.unwrap();
-            let mut left: Vec<_> = (0..count)
-                .map(|_| scene.gpu.allocate(&needs, &options).unwrap())
-                .collect();
-            let placed = scene.gpu.allocate_at(1, 4096, &needs, &options);
+            let mut left =
+                Vec::from_iter((0..count).map(|_| scene.must_allocate(&needs, &options)));
+            let placed = scene.allocate_at(1, 4096, &needs, &options);
             left.push(placed.unwrap_or_else(|refused| panic!("behind {count}: {refused}")));
             scene.free_each(left);
-            scene.gpu.destroy_pool(pool).unwrap();
+            scene.must_destroy_pool(pool);
         }
     });
 }
@@ -323,28 +282,27 @@ fn ge7_a_margin_is_kept_behind_a_region_at_a_place() {
     };
     let options = with_memory(memory);
     everywhere(options, |scene| {
-        let (pool, needs) = pool(scene, BlockAlgorithm::General);
+        let (pool, needs) = pool(scene, General);
         let options = any().pool(pool);
         scene
-            .gpu
             .reserve(BLOCK, needs.memory_type_bits, &options)
             .unwrap();
         let needs = ResourceRequirements {
             size: 4096,
             ..needs
         };
-        let region = scene.gpu.allocate_at(0, 8192, &needs, &options).unwrap();
+        let region = scene.allocate_at(0, 8192, &needs, &options).unwrap();
         assert!(region.offset() == 8192 && region.size() >= 4096);
         // The margin is part of the place.
-        let behind = scene.gpu.allocate_at(0, 12288, &needs, &options);
-        assert_eq!(behind.err(), Some(GpuMisuse::PlaceTaken.into()));
-        let mapping = scene.gpu.map(&region).unwrap();
+        let behind = scene.allocate_at(0, 12288, &needs, &options);
+        assert_eq!(behind, refusal(PlaceTaken));
+        let mapping = scene.must_map(&region);
         let behind = mapping.as_ptr().wrapping_add(region.size() as usize);
         // SAFETY: the block is mapped as a whole, and has 64 bytes behind the region that nobody else uses.
         unsafe { behind.write(1) };
         drop(mapping);
         let refused = scene.gpu.free(region).expect_err("it was written over");
-        assert_eq!(refused.error, GpuMisuse::MarginOverwritten.into());
+        assert_eq!(refused.error, MarginOverwritten.into());
         scene.free(refused.value);
     });
 }

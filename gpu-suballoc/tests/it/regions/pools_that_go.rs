@@ -11,7 +11,7 @@ fn called(mock: &Mock) -> GpuAllocator<&Mock, HookedAllocator<RecordingAllocator
 
 #[test]
 fn ge16_room_is_not_reserved_in_a_pool_that_has_the_place_of_a_destroyed_one() {
-    let mock = mock_of(MockProfile::Nvidia);
+    let mock = mock_of(Nvidia);
     let gpu = called(&mock);
     let first = gpu.create_pool(&PoolOptions::new(0)).unwrap();
     let second = Cell::new(None);
@@ -24,13 +24,13 @@ fn ge16_room_is_not_reserved_in_a_pool_that_has_the_place_of_a_destroyed_one() {
     let reserve = || gpu.reserve(1 << 20, u32::MAX, &any().pool(first));
     let reserved = with_hook(1, &exchange, reserve);
     assert!(second.get().is_some(), "called");
-    assert_eq!(reserved, Err(GpuMisuse::NoSuchPool.into()));
+    assert_eq!(reserved, refusal(NoSuchPool));
     assert_eq!(mock.live_counts().memory, 0);
 }
 
 #[test]
 fn df4_a_pool_stays_while_its_defragmentation_asks_for_memory() {
-    let mock = mock_of(MockProfile::Nvidia);
+    let mock = mock_of(Nvidia);
     let gpu = called(&mock);
     let two = PoolOptions {
         min_blocks: 2,
@@ -39,9 +39,9 @@ fn df4_a_pool_stays_while_its_defragmentation_asks_for_memory() {
     let pool = gpu.create_pool(&two).unwrap();
     let refused = Cell::new(None);
     let destroy = |_| refused.set(Some(gpu.destroy_pool(pool)));
-    let options = DefragmentationOptions::new().pool(pool);
+    let options = all_moves().pool(pool);
     let run = with_hook(1, &destroy, || gpu.defragment(options));
-    let expected = Err(GpuMisuse::Defragmenting.into());
+    let expected = refusal(Defragmenting);
     assert_eq!(refused.get(), Some(expected), "called");
     assert_eq!(run.map(drop), Ok(()));
     assert_eq!(gpu.destroy_pool(pool), Ok(()), "nobody is at it");

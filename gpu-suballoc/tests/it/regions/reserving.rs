@@ -6,15 +6,15 @@ const PIECE: u64 = 64 * KIB;
 
 /// Blocks of 1 MiB: sixteen pieces.
 fn small(body: impl FnOnce(Scene<'_>)) {
-    scene(MockProfile::Nvidia, with_memory(blocks_of(MIB)), body);
+    scene(Nvidia, with_memory(blocks_of(MIB)), body);
 }
 
 #[test]
 fn ge16_room_in_a_block_that_is_being_emptied_is_none() {
     small(|scene| {
         let needs = ResourceRequirements::new(PIECE, 256);
-        let bare = || scene.gpu.allocate(&needs, &shared()).unwrap();
-        let all: Vec<_> = (0..32).map(|_| bare()).collect();
+        let bare = || scene.must_allocate(&needs, &shared());
+        let all = times(32, &bare);
         let mut left = Vec::new();
         for (number, region) in all.into_iter().enumerate() {
             if number % 8 == 0 {
@@ -23,11 +23,11 @@ fn ge16_room_in_a_block_that_is_being_emptied_is_none() {
                 scene.free(region);
             }
         }
-        let options = DefragmentationOptions::new().move_bare_regions();
-        let run = scene.gpu.defragment(options).expect("nobody is at it");
+        let options = all_moves().move_bare_regions();
+        let run = scene.must_defragment(options);
         assert_eq!(run.totals().planned_blocks, 1);
         // As much as a block and a half.
-        let reserved = scene.gpu.reserve(24 * PIECE, u32::MAX, &shared());
+        let reserved = scene.reserve(24 * PIECE, u32::MAX, &shared());
         assert_eq!(reserved, Ok(()));
         let calls = scene.made();
         left.extend((0..24).map(|_| bare()));
@@ -40,30 +40,26 @@ fn ge16_room_in_a_block_that_is_being_emptied_is_none() {
 /// A linear pool has one block: what is free in it is between its ends.
 #[test]
 fn ge16_what_is_free_in_a_linear_pool_is_known() {
-    for algorithm in [
-        BlockAlgorithm::Stack,
-        BlockAlgorithm::DoubleStack,
-        BlockAlgorithm::Ring,
-    ] {
+    for algorithm in [Stack, DoubleStack, Ring] {
         small(|scene| {
             let options = PoolOptions {
                 block_size: Some(MIB),
                 algorithm,
                 ..PoolOptions::new(0)
             };
-            let pool = scene.gpu.create_pool(&options).unwrap();
+            let pool = scene.must_create_pool(&options);
             let within = shared().pool(pool);
-            let reserve = |bytes| scene.gpu.reserve(bytes, u32::MAX, &within);
+            let reserve = |bytes| scene.reserve(bytes, u32::MAX, &within);
             let piece = || {
                 let needs = ResourceRequirements::new(PIECE, 256);
-                scene.gpu.allocate(&needs, &within).unwrap()
+                scene.must_allocate(&needs, &within)
             };
             let one_block = Err(GpuError::Limit(Limit::Blocks { limit: 1 }));
             assert_eq!(reserve(MIB), Ok(()));
             let mut live = vec![piece(), piece(), piece()];
             assert_eq!(reserve(MIB - 3 * PIECE), Ok(()));
             assert_eq!(reserve(MIB - 3 * PIECE + 1), one_block);
-            if algorithm == BlockAlgorithm::Ring {
+            if algorithm == Ring {
                 // The oldest goes: room at both ends, then behind the newest alone.
                 scene.free(live.remove(0));
                 assert_eq!(reserve(MIB - 2 * PIECE), Ok(()));
@@ -78,7 +74,7 @@ fn ge16_what_is_free_in_a_linear_pool_is_known() {
             }
             scene.free_each(live);
             assert_eq!(reserve(MIB), Ok(()));
-            scene.gpu.destroy_pool(pool).unwrap();
+            scene.must_destroy_pool(pool);
         });
     }
 }
@@ -88,11 +84,9 @@ fn df9_room_for_pinned_regions_is_made_in_their_pool() {
     small(|scene| {
         let needs = ResourceRequirements::new(PIECE, 256);
         let pinned = shared().pinned();
-        assert_eq!(scene.gpu.reserve(MIB, u32::MAX, &pinned), Ok(()));
+        assert_eq!(scene.reserve(MIB, u32::MAX, &pinned), Ok(()));
         let calls = scene.made();
-        let all: Vec<_> = (0..16)
-            .map(|_| scene.gpu.allocate(&needs, &pinned).unwrap())
-            .collect();
+        let all = times(16, || scene.must_allocate(&needs, &pinned));
         assert_eq!(scene.made(), calls);
         scene.free_each(all);
     });
@@ -103,33 +97,31 @@ fn df9_room_for_pinned_regions_is_made_in_their_pool() {
 fn ge16_what_is_reserved_outlives_frees_and_goes_with_a_trim() {
     for custom in [false, true] {
         small(|scene| {
-            let pool = custom.then(|| scene.gpu.create_pool(&PoolOptions::new(0)).unwrap());
+            let pool = custom.then(|| scene.must_create_pool(&PoolOptions::new(0)));
             let options = pool.map_or(shared(), |pool| shared().pool(pool));
             let needs = ResourceRequirements::new(PIECE, 256);
-            let piece = || scene.gpu.allocate(&needs, &options).unwrap();
+            let piece = || scene.must_allocate(&needs, &options);
             let live = [piece(), piece()];
-            assert_eq!(scene.gpu.reserve(8 * MIB, u32::MAX, &options), Ok(()));
+            assert_eq!(scene.reserve(8 * MIB, u32::MAX, &options), Ok(()));
             scene.free_each(live);
             let calls = scene.made();
-            let all: Vec<_> = (0..128).map(|_| piece()).collect();
+            let all = times(128, &piece);
             assert_eq!(scene.made(), calls, "it is there");
-            assert!(scene.gpu.stats().longest_wait > Duration::ZERO);
+            assert!(scene.stats().longest_wait > Duration::ZERO);
             scene.free_each(all);
             if let Some(pool) = pool {
-                let at = |block| scene.gpu.allocate_at(block, 0, &needs, &options);
+                let at = |block| scene.allocate_at(block, 0, &needs, &options);
                 scene.free(at(0).expect("nobody trimmed"));
                 scene.free(at(5).expect("nobody trimmed"));
-                assert!(scene.gpu.trim(u64::MAX) >= 8 * MIB);
+                assert!(scene.trim(u64::MAX) >= 8 * MIB);
                 scene.free(piece());
-                scene.gpu.destroy_pool(pool).unwrap();
+                scene.must_destroy_pool(pool);
             }
             // From here on the pool keeps no more than without a reserve.
-            scene.gpu.trim(u64::MAX);
-            let all: Vec<_> = (0..128)
-                .map(|_| scene.gpu.allocate(&needs, &shared()).unwrap())
-                .collect();
+            scene.trim(u64::MAX);
+            let all = times(128, || scene.must_allocate(&needs, &shared()));
             scene.free_each(all);
-            assert!(scene.gpu.stats().total.empty_bytes <= MIB);
+            assert!(scene.total().empty_bytes <= MIB);
         });
     }
 }
@@ -158,29 +150,29 @@ fn h83_a_reserve_beyond_a_limit_of_its_pool_creates_nothing() {
             max_bytes,
             ..blocks_of(MIB)
         };
-        scene(MockProfile::Nvidia, with_memory(memory), |scene| {
+        scene(Nvidia, with_memory(memory), |scene| {
             if pool.max_blocks > 3 {
                 let four = PoolOptions {
                     min_blocks: 4,
                     ..pool
                 };
-                assert_eq!(scene.gpu.create_pool(&four), Err(error.into()));
+                assert_eq!(scene.create_pool(&four), refusal(error));
             }
-            let pool = scene.gpu.create_pool(&pool).unwrap();
+            let pool = scene.must_create_pool(&pool);
             let within = shared().pool(pool);
-            let reserve = |bytes| scene.gpu.reserve(bytes, u32::MAX, &within);
-            assert_eq!(reserve(4 * MIB), Err(error.into()));
+            let reserve = |bytes| scene.reserve(bytes, u32::MAX, &within);
+            assert_eq!(reserve(4 * MIB), refusal(error));
             assert_eq!(scene.made(), 0);
             assert_eq!(reserve(3 * MIB), Ok(()), "to the byte");
-            scene.gpu.destroy_pool(pool).unwrap();
+            scene.must_destroy_pool(pool);
             // In its place, with blocks of its own size.
-            let other = scene.gpu.create_pool(&PoolOptions {
+            let other = scene.create_pool(&PoolOptions {
                 block_size: Some(2 * MIB),
                 min_blocks: 1,
                 ..base
             });
-            assert_eq!(scene.gpu.stats().total.block_bytes, 2 * MIB);
-            scene.gpu.destroy_pool(other.unwrap()).unwrap();
+            assert_eq!(scene.total().block_bytes, 2 * MIB);
+            scene.must_destroy_pool(other.unwrap());
         });
     }
 }
@@ -192,7 +184,7 @@ fn ge16_blocks_that_are_made_ahead_are_filled_last() {
         let pool = scene.pool_of(MIB, 0);
         let within = shared().pool(pool);
         let piece = || scene.take(PIECE, &within);
-        let all: Vec<_> = (0..128).map(|_| piece()).collect();
+        let all = times(128, &piece);
         let mut live = Vec::new();
         for (number, region) in all.into_iter().enumerate() {
             if number % 4 == 0 {
@@ -205,15 +197,15 @@ fn ge16_blocks_that_are_made_ahead_are_filled_last() {
         for _ in 0..64 {
             scene.free(piece());
         }
-        let free = scene.gpu.pool_stats(pool).unwrap().free_bytes();
+        let free = scene.pool_stats(pool).unwrap().free_bytes();
         assert_eq!(free, 96 * PIECE);
-        let reserved = scene.gpu.reserve(free + 1, u32::MAX, &within);
+        let reserved = scene.reserve(free + 1, u32::MAX, &within);
         assert_eq!(reserved, Ok(()));
         live.extend((0..96).map(|_| piece()));
-        let calls = scene.mock.calls(MockCall::Allocate);
+        let calls = scene.mock.calls(Allocate);
         live.push(scene.take(MIB, &within));
-        assert_eq!(scene.mock.calls(MockCall::Allocate), calls);
+        assert_eq!(scene.mock.calls(Allocate), calls);
         scene.free_each(live);
-        scene.gpu.destroy_pool(pool).unwrap();
+        scene.must_destroy_pool(pool);
     });
 }

@@ -19,7 +19,7 @@ fn told(foreign: &Foreign<'_>, mapped: Option<NonNull<u8>>) -> Backing {
 }
 
 fn tiler(body: impl FnOnce(Scene<'_>)) {
-    scene(MockProfile::Tiler, AllocatorOptions::default(), body);
+    on(Tiler, body);
 }
 
 #[test]
@@ -35,32 +35,20 @@ fn a_wrapped_buffer_that_was_forgotten_is_not_flushed_as_the_next_one() {
         };
         let (of_large, of_small) = (start(&large, 1 << 20), start(&small, 4096));
         let first = s
-            .gpu
-            .wrap(&WrapInfo::new(large.buffer, 1 << 20).backing(told(&large, Some(of_large))))
-            .unwrap();
-        s.gpu
-            .flush(&first, 512 << 10, 4096)
-            .expect("while it lives");
-        s.gpu.free_id(first.id()).unwrap();
+            .must_wrap(&WrapInfo::new(large.buffer, 1 << 20).backing(told(&large, Some(of_large))));
+        s.flush(&first, 512 << 10, 4096).expect("while it lives");
+        s.free_id(first.id()).unwrap();
         // The same record, another buffer: far smaller than what the old region says of itself.
-        let second = s
-            .gpu
-            .wrap(&WrapInfo::new(small.buffer, 64).backing(told(&small, Some(of_small))))
-            .unwrap();
+        let second =
+            s.must_wrap(&WrapInfo::new(small.buffer, 64).backing(told(&small, Some(of_small))));
         assert_eq!(
             second.id().as_raw()[1],
             first.id().as_raw()[1],
             "it has the slot"
         );
         let calls = s.mock.all_calls();
-        assert_eq!(
-            s.gpu.flush(&first, 512 << 10, 4096),
-            Err(GpuMisuse::Stale.into())
-        );
-        assert_eq!(
-            s.gpu.invalidate(&first, 0, 64),
-            Err(GpuMisuse::Stale.into())
-        );
+        assert_eq!(s.flush(&first, 512 << 10, 4096), refusal(Stale));
+        assert_eq!(s.invalidate(&first, 0, 64), refusal(Stale));
         assert_eq!(s.mock.all_calls(), calls);
         s.free(second);
         for foreign in [&large, &small] {
@@ -74,31 +62,25 @@ fn a_wrapped_buffer_that_was_forgotten_is_not_flushed_as_the_next_one() {
 fn a_wrapped_buffer_stays_mapped_while_it_is_flushed() {
     tiler(|s| {
         let foreign = s.foreign(1 << 16, NON_COHERENT);
-        let region = s
-            .gpu
-            .wrap(&WrapInfo::new(foreign.buffer, 1 << 16).backing(told(&foreign, None)))
-            .unwrap();
-        let (crop, over) = (
-            s.gpu.crop(&region, 4096, 8192, 4).unwrap(),
-            AtomicBool::new(false),
-        );
+        let region =
+            s.must_wrap(&WrapInfo::new(foreign.buffer, 1 << 16).backing(told(&foreign, None)));
+        let (crop, over) = (s.must_crop(&region, 4096, 8192, 4), AtomicBool::new(false));
         let (mut answers, mut flushed) = (Vec::new(), 0);
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::Acquire) {
-                    drop((s.gpu.map(&region).unwrap(), s.gpu.map(&crop).unwrap()));
+                    drop((s.must_map(&region), s.must_map(&crop)));
                 }
             });
             while flushed < 20_000 && answers.len() < 1_000_000 {
-                let [of_region, of_crop] =
-                    [&region, &crop].map(|region| s.gpu.flush(region, 0, 8192));
+                let [of_region, of_crop] = [&region, &crop].map(|region| s.flush(region, 0, 8192));
                 flushed += u32::from(of_region.is_ok()) + u32::from(of_crop.is_ok());
                 answers.extend([of_region, of_crop]);
             }
             over.store(true, Ordering::Release);
         });
         let answered = |answer: &Result<(), GpuError>| {
-            answer.map_or_else(|error| error == GpuMisuse::NotMapped.into(), |()| true)
+            answer.map_or_else(|error| error == NotMapped.into(), |()| true)
         };
         assert!(
             answers.iter().all(answered),
@@ -114,36 +96,33 @@ fn a_wrapped_buffer_stays_mapped_while_it_is_flushed() {
 #[test]
 fn a_memory_object_of_its_own_waits_for_the_flush_that_is_under_way() {
     tiler(|s| {
-        let options = host().dedicated(DedicatedPolicy::Required);
+        let options = host().dedicated(Required);
         let (ids, freed) = channel();
         thread::scope(|scope| {
             scope.spawn(|| {
                 for id in freed {
-                    s.gpu.unmap_id(id).unwrap();
-                    s.gpu.free_id(id).unwrap();
+                    s.unmap_id(id).unwrap();
+                    s.free_id(id).unwrap();
                 }
             });
             let ids = ids;
             for _ in 0..300 {
-                let region = s.gpu.allocate(&bytes(1 << 16), &options).unwrap();
-                s.gpu.map_id(region.id()).unwrap();
-                s.gpu.flush(&region, 0, 1 << 16).unwrap();
+                let region = s.must_allocate(&bytes(1 << 16), &options);
+                s.map_id(region.id()).unwrap();
+                s.flush(&region, 0, 1 << 16).unwrap();
                 ids.send(region.id()).unwrap();
                 let last = loop {
-                    if let Err(error) = s.gpu.flush(&region, 0, 1 << 16) {
+                    if let Err(error) = s.flush(&region, 0, 1 << 16) {
                         break error;
                     }
                 };
                 assert!(
-                    matches!(
-                        last,
-                        GpuError::Misuse(GpuMisuse::NotMapped | GpuMisuse::Stale)
-                    ),
+                    matches!(last, GpuError::Misuse(NotMapped | Stale)),
                     "{last}"
                 );
             }
         });
-        assert_eq!(s.gpu.stats().total.regions, 0);
+        assert_eq!(s.total().regions, 0);
     });
 }
 
@@ -152,40 +131,30 @@ fn a_mapping_is_not_undone_by_id() {
     nvidia(|s| {
         let mut foreign = Vec::new();
         let mut regions: Vec<Region> = vec![s.visible_buffer(4096)];
-        regions.push(s.gpu.crop(&regions[0], 256, 256, 1).unwrap());
+        regions.push(s.must_crop(&regions[0], 256, 256, 1));
         foreign.push(s.foreign(4096, 2));
         let properties = PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT;
         let backing = Backing {
             properties,
             ..told(&foreign[0], None)
         };
-        regions.push(
-            s.gpu
-                .wrap(&WrapInfo::new(foreign[0].buffer, 4096).backing(backing))
-                .unwrap(),
-        );
+        regions.push(s.must_wrap(&WrapInfo::new(foreign[0].buffer, 4096).backing(backing)));
         for region in &regions {
-            let mapping = s.gpu.map(region).unwrap();
+            let mapping = s.must_map(region);
             assert_eq!(
-                s.gpu.unmap_id(region.id()),
-                Err(GpuMisuse::NotMapped.into()),
+                s.unmap_id(region.id()),
+                refusal(NotMapped),
                 "it is somebody's value"
             );
             // One by id beside it: that one goes, once.
-            assert_eq!(
-                s.gpu.map_id(region.id()).unwrap().as_ptr(),
-                mapping.as_ptr()
-            );
-            assert_eq!(s.gpu.info(region.id()).unwrap().maps(), 2);
-            s.gpu.unmap_id(region.id()).unwrap();
-            assert_eq!(
-                s.gpu.unmap_id(region.id()),
-                Err(GpuMisuse::NotMapped.into())
-            );
+            assert_eq!(s.map_id(region.id()).unwrap().as_ptr(), mapping.as_ptr());
+            assert_eq!(s.must_info(region.id()).maps(), 2);
+            s.unmap_id(region.id()).unwrap();
+            assert_eq!(s.unmap_id(region.id()), refusal(NotMapped));
             // SAFETY: mapped still, and nobody else's.
             unsafe { mapping.as_ptr().write(1) };
             drop(mapping);
-            assert_eq!(s.gpu.info(region.id()).unwrap().maps(), 0);
+            assert_eq!(s.must_info(region.id()).maps(), 0);
         }
         regions.into_iter().rev().for_each(|region| s.free(region));
     });
@@ -195,21 +164,21 @@ fn a_mapping_is_not_undone_by_id() {
 fn what_waits_for_a_mapping_by_id_goes_when_that_is_undone() {
     nvidia(|s| {
         let root = s.visible_buffer(4096);
-        let crop = s.gpu.crop(&root, 0, 64, 4).unwrap();
+        let crop = s.must_crop(&root, 0, 64, 4);
         let bare = s.take(4096, &visible());
         let ids = [crop.id(), root.id(), bare.id()];
         for id in ids {
-            s.gpu.map_id(id).unwrap();
+            s.map_id(id).unwrap();
         }
         [crop, root, bare]
             .into_iter()
-            .for_each(|region| s.gpu.free_when_unused(region).unwrap());
-        assert_eq!(s.gpu.stats().total.regions, 2);
+            .for_each(|region| s.free_when_unused(region).unwrap());
+        assert_eq!(s.total().regions, 2);
         for id in ids {
-            assert_eq!(s.gpu.info(id).unwrap_err(), GpuMisuse::Stale);
-            s.gpu.unmap_id(id).expect("it waited for this");
-            assert_eq!(s.gpu.unmap_id(id), Err(GpuMisuse::Stale.into()));
+            assert_eq!(s.info(id).unwrap_err(), Stale);
+            s.unmap_id(id).expect("it waited for this");
+            assert_eq!(s.unmap_id(id), refusal(Stale));
         }
-        assert_eq!(s.gpu.stats().total.regions, 0);
+        assert_eq!(s.total().regions, 0);
     });
 }

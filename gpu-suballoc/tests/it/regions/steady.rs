@@ -7,12 +7,10 @@ fn ge15_regions_are_freed_in_any_order_in_linear_time() {
     nvidia(|scene| {
         testkit::assert_linear("regions that are freed in any order", 4_000, |count| {
             let mut rng = Rng::new(count as u64);
-            let mut live: Vec<_> = (0..count)
-                .map(|_| {
-                    let needs = ResourceRequirements::new(1 + rng.next() % 65_536, 256);
-                    scene.gpu.allocate(&needs, &any()).unwrap()
-                })
-                .collect();
+            let mut live = Vec::from_iter((0..count).map(|_| {
+                let needs = ResourceRequirements::new(1 + rng.next() % 65_536, 256);
+                scene.must_allocate(&needs, &any())
+            }));
             while !live.is_empty() {
                 let place = (rng.next() % live.len() as u64) as usize;
                 let region = live.swap_remove(place);
@@ -29,12 +27,12 @@ fn di1_a_region_costs_80_bytes_of_host_memory() {
         let one = |number: usize| {
             let needs = ResourceRequirements::new(256, 256);
             let options = [any(), visible().mapped()][number % 2];
-            scene.gpu.allocate(&needs, &options).unwrap()
+            scene.must_allocate(&needs, &options)
         };
-        let mut live: Vec<_> = (0..1 << 12).map(one).collect();
-        let before = scene.gpu.host_bytes();
+        let mut live = Vec::from_iter((0..1 << 12).map(one));
+        let before = scene.host_bytes();
         live.extend((0..1 << 16).map(one));
-        let each = (scene.gpu.host_bytes() - before) as f64 / f64::from(1 << 16);
+        let each = (scene.host_bytes() - before) as f64 / f64::from(1 << 16);
         assert!((79.0..=82.0).contains(&each), "{each}");
         scene.free_each(live);
     });
@@ -52,18 +50,16 @@ fn refused_blocks_leave_no_slots_behind() {
         memory,
         ..AllocatorOptions::default()
     };
-    scene(MockProfile::Nvidia, options, |scene| {
+    scene(Nvidia, options, |scene| {
         let needs = |bytes| ResourceRequirements::new(bytes, 256);
-        let region = scene.gpu.allocate(&needs(256), &any()).unwrap();
+        let region = scene.must_allocate(&needs(256), &any());
         let mut after = Vec::new();
         for _ in 0..100 {
-            for policy in [DedicatedPolicy::Never, DedicatedPolicy::Required] {
-                let refused = scene
-                    .gpu
-                    .allocate(&needs(3 << 20), &any().dedicated(policy));
+            for policy in [Never, Required] {
+                let refused = scene.allocate(&needs(3 << 20), &any().dedicated(policy));
                 assert!(refused.is_err());
             }
-            after.push(scene.gpu.host_bytes());
+            after.push(scene.host_bytes());
         }
         assert_eq!(after.first(), after.last(), "host memory grows");
         scene.free(region);
@@ -76,19 +72,17 @@ fn a_pool_without_blocks_frees_the_memory_of_its_nodes() {
     nvidia(|scene| {
         let needs = ResourceRequirements::new(256, 256);
         let many = || {
-            let some: Vec<_> = (0..4000)
-                .map(|_| scene.gpu.allocate(&needs, &any()).unwrap())
-                .collect();
+            let some = times(4000, || scene.must_allocate(&needs, &any()));
             scene.free_each(some);
-            scene.gpu.host_bytes()
+            scene.host_bytes()
         };
         // Slots stay.
         let with_nodes = many();
         for _ in 0..3 {
             assert_eq!(many(), with_nodes);
-            scene.gpu.trim(u64::MAX);
-            assert_eq!(scene.gpu.stats().total.blocks, 0);
-            assert!(scene.gpu.host_bytes() + 3800 * 32 < with_nodes);
+            scene.trim(u64::MAX);
+            assert_eq!(scene.total().blocks, 0);
+            assert!(scene.host_bytes() + 3800 * 32 < with_nodes);
             assert_eq!(many(), with_nodes);
         }
     });
@@ -98,18 +92,16 @@ fn a_pool_without_blocks_frees_the_memory_of_its_nodes() {
 #[test]
 fn a_pool_that_loses_its_last_block_while_another_is_refused_frees_its_nodes() {
     for unwinds in [false, true] {
-        let mock: &'static Mock = Box::leak(Box::new(mock_of(MockProfile::Nvidia)));
+        let mock: &'static Mock = Box::leak(Box::new(mock_of(Nvidia)));
         let gpu: &'static Gpu<'static> =
             Box::leak(Box::new(over(mock, RecordingAllocator::system())));
         let needs = ResourceRequirements::new(256, 256);
-        let many: Vec<_> = (0..4000)
-            .map(|_| gpu.allocate(&needs, &any()).unwrap())
-            .collect();
+        let many = times(4000, || gpu.allocate(&needs, &any()).unwrap());
         let with_nodes = gpu.host_bytes();
         let many = Mutex::new(Some(many));
         mock.refuse_from(0);
         mock.set_hook(Some(Box::leak(Box::new(move |call| {
-            if call == MockCall::Allocate
+            if call == Allocate
                 && let Some(many) = many.lock().unwrap().take()
             {
                 many.into_iter()

@@ -27,21 +27,17 @@ fn an_id_is_freed_once_whoever_is_first() {
             .map(|n| {
                 let options = any();
                 let region = if n % 2 == 0 {
-                    s.gpu.allocate(&bytes(300), &options)
+                    s.allocate(&bytes(300), &options)
                 } else {
-                    s.gpu.create_buffer(&BufferInfo::new(300, COPIED), &options)
+                    s.create_buffer(&copied(300), &options)
                 };
                 region.unwrap().id()
             })
             .collect();
         let freed: u64 = thread::scope(|scope| {
-            let racers: Vec<_> = (0..2)
-                .map(|_| {
-                    scope.spawn(|| {
-                        ids.iter().filter(|id| s.gpu.free_id(**id).is_ok()).count() as u64
-                    })
-                })
-                .collect();
+            let racers = times(2, || {
+                scope.spawn(|| ids.iter().filter(|id| s.free_id(**id).is_ok()).count() as u64)
+            });
             racers.into_iter().map(|racer| racer.join().unwrap()).sum()
         });
         assert_eq!(freed, 2000);

@@ -15,7 +15,7 @@ unsafe impl DeviceMemory for BareMemory {
 
 #[test]
 fn ge13_a_device_of_memory_alone_writes_seven_methods_and_is_kept_by_an_arc() {
-    let mock = mock_of(MockProfile::Nvidia);
+    let mock = mock_of(Nvidia);
     let device = Arc::new(BareMemory { mock });
     for boxed in [false, true] {
         let shared: Box<dyn DeviceMemory> = if boxed {
@@ -26,18 +26,14 @@ fn ge13_a_device_of_memory_alone_writes_seven_methods_and_is_kept_by_an_arc() {
         let gpu = over(shared, FromGlobalAlloc::SYSTEM);
         let region = gpu.allocate(&bytes(4096), &visible()).unwrap();
         drop(gpu.map(&region).unwrap());
-        let info = BufferInfo::new(64, COPIED);
+        let info = copied(64);
         let refused = gpu
             .create_buffer(&info, &any())
             .expect_err("it has no buffers");
-        assert_eq!(
-            refused,
-            DeviceError::Other(-8).into(),
-            "VK_ERROR_FEATURE_NOT_PRESENT"
-        );
+        assert_eq!(refused, Other(-8).into(), "VK_ERROR_FEATURE_NOT_PRESENT");
         assert!(!gpu.set_frame(1), "no budget");
         gpu.free(region).unwrap();
-        gpu.close().map_err(|refused| refused.error).unwrap();
+        end(gpu);
     }
     assert!(
         device.mock.violations().is_empty(),
@@ -55,17 +51,13 @@ fn ge14_flush_needs_a_mapped_memory_object_and_not_a_mapped_region() {
             ..MemoryOptions::default()
         });
         everywhere(options, |s| {
-            let [one, two] = [(); 2].map(|()| s.take(4096, &host()));
+            let [one, two] = each(|| s.take(4096, &host()));
             assert_eq!(one.memory(), two.memory(), "one block");
-            assert_eq!(s.gpu.flush(&one, 0, 64), Err(GpuMisuse::NotMapped.into()));
-            let mapping = s.gpu.map(&two).unwrap();
-            assert_eq!(
-                s.gpu.flush(&one, 0, 64),
-                Ok(()),
-                "the neighbour has it mapped"
-            );
+            assert_eq!(s.flush(&one, 0, 64), refusal(NotMapped));
+            let mapping = s.must_map(&two);
+            assert_eq!(s.flush(&one, 0, 64), Ok(()), "the neighbour has it mapped");
             drop(mapping);
-            assert_eq!(s.gpu.flush(&one, 0, 64), Err(GpuMisuse::NotMapped.into()));
+            assert_eq!(s.flush(&one, 0, 64), refusal(NotMapped));
             s.free(one);
             s.free(two);
         });
@@ -75,17 +67,11 @@ fn ge14_flush_needs_a_mapped_memory_object_and_not_a_mapped_region() {
 #[test]
 fn ge14_region_bytes_are_granules_in_blocks_and_exact_in_objects_of_their_own() {
     nvidia(|s| {
-        let shared = s
-            .gpu
-            .allocate(&ResourceRequirements::new(1000, 1), &any())
-            .unwrap();
-        assert_eq!(s.gpu.stats().total.region_bytes, 1024, "granules of 256");
+        let shared = s.must_allocate(&ResourceRequirements::new(1000, 1), &any());
+        assert_eq!(s.total().region_bytes, 1024, "granules of 256");
         let dedicated = alone();
-        let own = s
-            .gpu
-            .allocate(&ResourceRequirements::new(1001, 1), &dedicated)
-            .unwrap();
-        assert_eq!(s.gpu.stats().total.region_bytes, 1024 + 1001);
+        let own = s.must_allocate(&ResourceRequirements::new(1001, 1), &dedicated);
+        assert_eq!(s.total().region_bytes, 1024 + 1001);
         s.free(shared);
         s.free(own);
     });

@@ -9,10 +9,10 @@ fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
     nvidia(|s| {
         let owned = s.buffer(256);
         let foreign = s.foreign(4096, 1);
-        let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
+        let wrapped = s.must_wrap(&WrapInfo::new(foreign.buffer, 4096));
         let crops = [
-            s.gpu.crop(&owned, 0, 64, 4).unwrap(),
-            s.gpu.crop(&wrapped, 0, 64, 4).unwrap(),
+            s.must_crop(&owned, 0, 64, 4),
+            s.must_crop(&wrapped, 0, 64, 4),
         ];
         // No arm for "anything else": one more kind of ownership would not compile.
         let letter = |ownership| match ownership {
@@ -25,14 +25,13 @@ fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
             ['o', 'w', 'c', 'c']
         );
         assert_eq!(
-            [&owned, &wrapped, &crops[0]]
-                .map(|region| letter(s.gpu.info(region.id()).unwrap().ownership)),
+            [&owned, &wrapped, &crops[0]].map(|region| letter(s.must_info(region.id()).ownership)),
             ['o', 'w', 'c']
         );
         let of_root = [
             wrapped.buffer(),
             crops[1].buffer(),
-            s.gpu.info(crops[1].id()).unwrap().buffer,
+            s.must_info(crops[1].id()).buffer,
         ];
         assert_eq!(of_root, [Some(foreign.buffer); 3]);
         assert_eq!(crops[0].buffer(), owned.buffer());
@@ -46,7 +45,7 @@ fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
 #[test]
 fn h36_a_wrap_that_is_refused_leaves_no_tables_for_other_calls_to_fill() {
     let bytes_of_many = |is_refused: bool| {
-        let mock = mock_of(MockProfile::Nvidia);
+        let mock = mock_of(Nvidia);
         let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);
         let gpu = over(&mock, &host);
         let foreign = Foreign::new(&mock, 4096, 1);
@@ -67,12 +66,9 @@ fn h36_a_wrap_that_is_refused_leaves_no_tables_for_other_calls_to_fill() {
     assert_eq!(bytes_of_many(true), bytes_of_many(false));
     nvidia(|s| {
         let (owned, foreign) = (s.buffer(256), s.foreign(4096, 1));
-        let before = s.gpu.host_bytes();
-        let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
-        assert!(
-            s.gpu.host_bytes() > before,
-            "who wraps nothing pays nothing"
-        );
+        let before = s.host_bytes();
+        let wrapped = s.must_wrap(&WrapInfo::new(foreign.buffer, 64));
+        assert!(s.host_bytes() > before, "who wraps nothing pays nothing");
         s.free_each([wrapped, owned]);
     });
 }
@@ -86,7 +82,7 @@ fn h37_what_is_known_of_a_buffers_size_is_a_bound() {
             size: None,
             ..WrapInfo::new(foreign.buffer, 0)
         };
-        let rest = s.gpu.wrap(&known.offset(4000)).unwrap();
+        let rest = s.must_wrap(&known.offset(4000));
         assert_eq!(rest.size(), 96);
         s.free(rest);
         for (offset, size) in [
@@ -101,20 +97,10 @@ fn h37_what_is_known_of_a_buffers_size_is_a_bound() {
                 size: Some(size),
                 ..known.offset(offset)
             };
-            assert_eq!(
-                s.gpu.wrap(&info).unwrap_err(),
-                GpuMisuse::Outside.into(),
-                "{offset} {size}"
-            );
+            assert_eq!(s.wrap(&info), refusal(Outside), "{offset} {size}");
         }
-        assert_eq!(
-            s.gpu.wrap(&known.offset(5000)).unwrap_err(),
-            GpuMisuse::Outside.into()
-        );
-        assert_eq!(
-            s.gpu.wrap(&known.offset(4096)).unwrap_err(),
-            GpuMisuse::ZeroSize.into()
-        );
+        assert_eq!(s.wrap(&known.offset(5000)), refusal(Outside));
+        assert_eq!(s.wrap(&known.offset(4096)), refusal(ZeroSize));
         // What is known of its memory is one too.
         let backed = |memory_size| WrapInfo {
             backing: Some(Backing {
@@ -126,27 +112,23 @@ fn h37_what_is_known_of_a_buffers_size_is_a_bound() {
             }),
             ..known
         };
-        let wrapped = s.gpu.wrap(&backed(1024 + 4096)).unwrap();
+        let wrapped = s.must_wrap(&backed(1024 + 4096));
         s.free(wrapped);
         for memory_size in [0, 4096, 1024 + 4095] {
-            let refused = s.gpu.wrap(&backed(memory_size)).unwrap_err();
-            assert_eq!(refused, GpuMisuse::Outside.into(), "{memory_size}");
+            let refused = s.wrap(&backed(memory_size)).unwrap_err();
+            assert_eq!(refused, Outside.into(), "{memory_size}");
         }
         // Unknown sizes are believed, overflow is not.
         let unknown = WrapInfo::new(foreign.buffer, 1 << 40);
-        s.free(s.gpu.wrap(&unknown).unwrap());
+        s.free(s.must_wrap(&unknown));
+        assert_eq!(s.wrap(&unknown.offset(u64::MAX)), refusal(Outside));
         assert_eq!(
-            s.gpu.wrap(&unknown.offset(u64::MAX)).unwrap_err(),
-            GpuMisuse::Outside.into()
-        );
-        assert_eq!(
-            s.gpu
-                .wrap(&WrapInfo {
-                    size: None,
-                    ..unknown
-                })
-                .unwrap_err(),
-            GpuMisuse::ZeroSize.into()
+            s.wrap(&WrapInfo {
+                size: None,
+                ..unknown
+            })
+            .unwrap_err(),
+            ZeroSize.into()
         );
     });
 }
@@ -156,13 +138,10 @@ fn h43_offsets_are_64_bits_and_add_up() {
     nvidia(|s| {
         let foreign = s.foreign(4096, 1);
         // Nothing of it is touched, so the mock need not have the bytes.
-        let root = s
-            .gpu
-            .wrap(&WrapInfo::new(foreign.buffer, 1 << 40).offset(1 << 33))
-            .unwrap();
-        let crop = s.gpu.crop(&root, 600_000_000 * 4, 64, 4).unwrap();
+        let root = s.must_wrap(&WrapInfo::new(foreign.buffer, 1 << 40).offset(1 << 33));
+        let crop = s.must_crop(&root, 600_000_000 * 4, 64, 4);
         assert_eq!(crop.copy_offset(), (1 << 33) + 2_400_000_000);
-        let deeper = s.gpu.crop_id(crop.id(), 4, 4, 4).unwrap();
+        let deeper = s.crop_id(crop.id(), 4, 4, 4).unwrap();
         assert_eq!(deeper.copy_offset(), (1 << 33) + 2_400_000_004);
         s.free_each([deeper, crop, root]);
     });
@@ -171,17 +150,14 @@ fn h43_offsets_are_64_bits_and_add_up() {
 #[test]
 fn h44_a_misaligned_offset_is_an_aligned_base_and_an_index() {
     for profile in MockProfile::ALL {
-        scene(profile, AllocatorOptions::default(), |s| {
+        on(profile, |s| {
             let foreign = s.foreign(4096, 0);
             let alignment = s.mock.config().limits.min_storage_buffer_offset_alignment;
             for offset in [0, 4, 12, 20, 64, 68, 252, 256, 1020] {
-                let wrapped = s
-                    .gpu
-                    .wrap(&WrapInfo::new(foreign.buffer, 512).offset(offset))
-                    .unwrap();
-                let crop = s.gpu.crop(&wrapped, 8, 100, 4).unwrap();
+                let wrapped = s.must_wrap(&WrapInfo::new(foreign.buffer, 512).offset(offset));
+                let crop = s.must_crop(&wrapped, 8, 100, 4);
                 for region in [&wrapped, &crop] {
-                    let descriptor = s.gpu.descriptor(region, 4, DescriptorUse::Storage).unwrap();
+                    let descriptor = s.descriptor(region, 4, DescriptorUse::Storage).unwrap();
                     assert_eq!(descriptor.buffer, foreign.buffer);
                     assert_eq!(descriptor.offset % alignment, 0, "{profile:?} {offset}");
                     assert_eq!(
@@ -201,23 +177,17 @@ fn h44_a_misaligned_offset_is_an_aligned_base_and_an_index() {
                 s.free(crop);
                 s.free(wrapped);
             }
-            let odd = s
-                .gpu
-                .wrap(&WrapInfo::new(foreign.buffer, 512).offset(1))
-                .unwrap();
+            let odd = s.must_wrap(&WrapInfo::new(foreign.buffer, 512).offset(1));
             assert_eq!(
-                s.gpu.descriptor(&odd, 4, DescriptorUse::Uniform),
-                Err(GpuMisuse::NoDescriptorOffset)
+                s.descriptor(&odd, 4, DescriptorUse::Uniform),
+                Err(NoDescriptorOffset)
             );
             assert_eq!(
-                s.gpu.descriptor(&odd, 0, DescriptorUse::Texel),
-                Err(GpuMisuse::ZeroElement)
+                s.descriptor(&odd, 0, DescriptorUse::Texel),
+                Err(ZeroElement)
             );
             assert_eq!(
-                s.gpu
-                    .descriptor(&odd, 1, DescriptorUse::Texel)
-                    .unwrap()
-                    .index,
+                s.descriptor(&odd, 1, DescriptorUse::Texel).unwrap().index,
                 1
             );
             s.free(odd);
@@ -229,9 +199,9 @@ fn h44_a_misaligned_offset_is_an_aligned_base_and_an_index() {
 fn h47_a_wrapped_buffer_is_not_kept_for_reuse() {
     nvidia(|s| {
         let foreign = s.foreign(4096, 1);
-        let region = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
-        let refused = s.gpu.release(region).unwrap_err();
-        assert_eq!(refused.error, GpuMisuse::IsWrapped.into());
+        let region = s.must_wrap(&WrapInfo::new(foreign.buffer, 4096));
+        let refused = s.release(region).unwrap_err();
+        assert_eq!(refused.error, IsWrapped.into());
         s.free(refused.value);
     });
 }
@@ -241,8 +211,8 @@ fn h47_a_wrapped_buffer_is_not_kept_for_reuse() {
 fn wrapped_bytes_overflow_is_refused_and_nothing_is_left() {
     nvidia(|s| {
         let buffer = BufferHandle::from_raw(7).unwrap();
-        let all = s.gpu.wrap(&WrapInfo::new(buffer, u64::MAX - 100)).unwrap();
-        let (before, host) = (s.gpu.stats(), s.host.total().live_blocks);
+        let all = s.must_wrap(&WrapInfo::new(buffer, u64::MAX - 100));
+        let (before, host) = (s.stats(), s.host.total().live_blocks);
         let backing = Backing {
             memory: s.foreign(64, 1).memory,
             offset: 0,
@@ -258,35 +228,23 @@ fn wrapped_bytes_overflow_is_refused_and_nothing_is_left() {
                 .tag(1);
             let short_by = size - 100;
             assert_eq!(
-                s.gpu.wrap(&info).unwrap_err(),
+                s.wrap(&info).unwrap_err(),
                 Limit::WrappedBytes { short_by }.into()
             );
             assert_eq!(
-                (s.gpu.stats(), s.host.total().live_blocks),
+                (s.stats(), s.host.total().live_blocks),
                 (before, host),
                 "as it was"
             );
         }
-        let rest = s.gpu.wrap(&WrapInfo::new(buffer, 100)).unwrap();
-        assert_eq!(s.gpu.stats().total.wrapped_bytes, u64::MAX);
+        let rest = s.must_wrap(&WrapInfo::new(buffer, 100));
+        assert_eq!(s.total().wrapped_bytes, u64::MAX);
         s.free(all);
-        assert_eq!(
-            (
-                s.gpu.stats().total.wrapped,
-                s.gpu.stats().total.wrapped_bytes
-            ),
-            (1, 100)
-        );
-        let again = s.gpu.wrap(&WrapInfo::new(buffer, u64::MAX - 100)).unwrap();
+        assert_eq!((s.total().wrapped, s.total().wrapped_bytes), (1, 100));
+        let again = s.must_wrap(&WrapInfo::new(buffer, u64::MAX - 100));
         s.free(again);
         s.free(rest);
-        assert_eq!(
-            (
-                s.gpu.stats().total.wrapped,
-                s.gpu.stats().total.wrapped_bytes
-            ),
-            (0, 0)
-        );
+        assert_eq!((s.total().wrapped, s.total().wrapped_bytes), (0, 0));
     });
 }
 
@@ -294,20 +252,16 @@ fn wrapped_bytes_overflow_is_refused_and_nothing_is_left() {
 #[test]
 fn a_wrap_that_names_the_allocators_own_memory_is_refused_with_the_remedy() {
     nvidia(|s| {
-        let dedicated = visible().dedicated(DedicatedPolicy::Required);
-        for options in [
-            visible(),
-            visible().lifetime(Lifetime::Transient),
-            dedicated,
-        ] {
+        let dedicated = visible().dedicated(Required);
+        for options in [visible(), visible().lifetime(Transient), dedicated] {
             let region = s.take(4096, &options);
             // SAFETY: a mock; the info is valid.
-            let buffer = unsafe { s.mock.create_buffer(&BufferInfo::new(4096, COPIED)) }.unwrap();
+            let buffer = unsafe { s.mock.create_buffer(&copied(4096)) }.unwrap();
             let memory = region.memory().unwrap();
             // SAFETY: the region is for it.
             unsafe { s.mock.bind_buffer(buffer, memory, region.offset()) }.unwrap();
             let memory_size = s.mock.memory(memory).unwrap().request.size;
-            let mapping = s.gpu.map(&region).unwrap();
+            let mapping = s.must_map(&region);
             for mapped in [None, NonNull::new(mapping.as_ptr())] {
                 let backing = Backing {
                     memory,
@@ -316,15 +270,14 @@ fn a_wrap_that_names_the_allocators_own_memory_is_refused_with_the_remedy() {
                     properties: VISIBLE,
                     mapped,
                 };
-                let wrapped = s
-                    .gpu
-                    .wrap(&WrapInfo::new(buffer, 4096).backing(backing))
-                    .map(|wrapped| {
-                        // What it led to.
-                        drop(s.gpu.map(&wrapped));
-                        s.free(wrapped);
-                    });
-                assert_eq!(wrapped.unwrap_err(), GpuMisuse::OwnMemory.into());
+                let wrapped =
+                    s.wrap(&WrapInfo::new(buffer, 4096).backing(backing))
+                        .map(|wrapped| {
+                            // What it led to.
+                            drop(s.map(&wrapped));
+                            s.free(wrapped);
+                        });
+                assert_eq!(wrapped, refusal(OwnMemory));
             }
             // Said not to be visible it is never mapped, and so not twice.
             let backing = Backing {
@@ -334,16 +287,13 @@ fn a_wrap_that_names_the_allocators_own_memory_is_refused_with_the_remedy() {
                 properties: PropertyFlags::NONE,
                 mapped: None,
             };
-            let wrapped = s
-                .gpu
-                .wrap(&WrapInfo::new(buffer, 4096).backing(backing))
-                .unwrap();
-            assert!(s.gpu.map(&wrapped).is_err());
+            let wrapped = s.must_wrap(&WrapInfo::new(buffer, 4096).backing(backing));
+            assert!(s.map(&wrapped).is_err());
             s.free(wrapped);
             drop(mapping);
             // As the error says: without it, and the region is what is mapped.
-            let wrapped = s.gpu.wrap(&WrapInfo::new(buffer, 4096)).unwrap();
-            drop(s.gpu.map(&region).unwrap());
+            let wrapped = s.must_wrap(&WrapInfo::new(buffer, 4096));
+            drop(s.must_map(&region));
             s.free(wrapped);
             // SAFETY: made above, and used by nobody.
             unsafe { s.mock.destroy_buffer(buffer) };
@@ -358,11 +308,8 @@ fn a_wrap_that_names_the_allocators_own_memory_is_refused_with_the_remedy() {
             properties: VISIBLE,
             mapped: None,
         };
-        let wrapped = s
-            .gpu
-            .wrap(&WrapInfo::new(foreign.buffer, 4096).backing(backing))
-            .unwrap();
-        drop(s.gpu.map(&wrapped).unwrap());
+        let wrapped = s.must_wrap(&WrapInfo::new(foreign.buffer, 4096).backing(backing));
+        drop(s.must_map(&wrapped));
         s.free(wrapped);
     });
 }

@@ -44,6 +44,17 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         locked(&self.state).violations
     }
 
+    /// Nothing was wrong, and all memory was freed.
+    ///
+    /// # Panics
+    /// If not.
+    #[track_caller]
+    pub fn assert_ended(&self) {
+        let violations = self.violations();
+        assert!(violations.is_empty(), "{violations}");
+        assert_eq!(self.live_counts().memory, 0);
+    }
+
     /// The violations so far, which are cleared.
     pub fn drain_violations(&self) -> Violations {
         core::mem::replace(&mut locked(&self.state).violations, Violations::NONE)

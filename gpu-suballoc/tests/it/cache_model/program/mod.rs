@@ -4,8 +4,9 @@
 //! Every shader has a number of its own, so what is found is known to be the right one. After
 //! each operation the sums are the model's, and so is the set of shaders that exist. What a limit drives out is the subject's choice: the
 //! model checks that nobody held it, and that as much went as had to.
+#![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
-pub(crate) mod subject;
+pub mod subject;
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use debug_guard::{FailingAllocator, Fault};
@@ -28,7 +29,7 @@ const HOLDS: usize = 32;
 
 /// How a compile ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compile {
+pub enum Compile {
     /// With this shader, which counts so many bytes.
     Makes {
         number: u64,
@@ -43,7 +44,7 @@ pub(crate) enum Compile {
 
 /// What came of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CompileOutcome {
+pub enum CompileOutcome {
     /// This shader, which was there.
     Found(u64),
     Compiled,
@@ -56,17 +57,17 @@ pub(crate) enum CompileOutcome {
 }
 
 /// What a shader is asked by: a device, and a key of it.
-pub(crate) type ShaderQuery = (usize, u64);
+pub type ShaderQuery = (usize, u64);
 
 /// What a cache says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CacheSums {
-    pub(crate) live: u64,
+pub struct CacheSums {
+    pub live: u64,
     /// Those that cannot, and are held.
-    pub(crate) dead: u64,
+    pub dead: u64,
     /// Bytes of both.
-    pub(crate) bytes: u64,
-    pub(crate) compiled: u64,
+    pub bytes: u64,
+    pub compiled: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -209,7 +210,7 @@ impl CacheModel {
 ///
 /// # Panics
 /// Where the cache is not as the list says.
-pub(crate) fn cache_ops(bytes: &[u8], make: impl Fn() -> CacheSubject) -> (Ran, Tried) {
+pub fn cache_ops(bytes: &[u8], make: impl Fn() -> CacheSubject) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
     let mut ran = Ran::default();

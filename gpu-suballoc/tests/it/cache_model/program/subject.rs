@@ -34,7 +34,7 @@ thread_local! {
 }
 
 /// How often a destructor or a compiler called back.
-pub(crate) static TIMES: AtomicU64 = AtomicU64::new(0);
+pub static TIMES: AtomicU64 = AtomicU64::new(0);
 
 /// From a destructor, in the middle of a call of the cache: takes no memory and changes nothing.
 fn look_from_within(cache: &ShaderCache<SubjectShader, ()>, dying: &SubjectShader) {
@@ -96,7 +96,7 @@ static MEMORY: FailingAllocator<FromGlobalAlloc<System>> =
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The subject. Once it is dropped, all host memory was given back.
-pub(crate) struct CacheSubject {
+pub struct CacheSubject {
     holds: [Option<WorkRef<SubjectShader, ()>>; 32],
     owners: [Option<CacheOwner<SubjectShader, ()>>; 6],
     devices: [CacheDevice; 3],
@@ -108,7 +108,7 @@ pub(crate) struct CacheSubject {
 
 impl CacheSubject {
     /// An empty cache for three devices.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let root = Context::root_static(&MEMORY, ContextOptions::new("cache"))
             .expect("memory of the system");
@@ -159,7 +159,7 @@ const fn both(removed: RemovalCounts) -> (u64, u64) {
 
 impl CacheSubject {
     /// An owner for a device; false where host memory was refused.
-    pub(super) fn begin(&mut self, owner: usize, device: usize) -> bool {
+    pub fn begin(&mut self, owner: usize, device: usize) -> bool {
         let root = self.root.as_ref().expect("there until the end");
         let begun = self.cache().owner(self.devices[device], root.handle());
         self.owners[owner] = begun.ok();
@@ -167,7 +167,7 @@ impl CacheSubject {
     }
 
     /// The owner goes: how many were destroyed, how many are held. `strict`: only if none is held, or `None`.
-    pub(super) fn end(&mut self, owner: usize, strict: bool) -> Option<(u64, u64)> {
+    pub fn end(&mut self, owner: usize, strict: bool) -> Option<(u64, u64)> {
         let ending = self.owners[owner]
             .take()
             .expect("the program ends what it began");
@@ -184,7 +184,7 @@ impl CacheSubject {
         }
     }
 
-    pub(super) fn get_or_compile(
+    pub fn get_or_compile(
         &mut self,
         owner: usize,
         sought: ShaderQuery,
@@ -253,7 +253,7 @@ impl CacheSubject {
         answer
     }
 
-    pub(super) fn find(&mut self, sought: ShaderQuery, hold: Option<usize>) -> Option<u64> {
+    pub fn find(&mut self, sought: ShaderQuery, hold: Option<usize>) -> Option<u64> {
         let key = self.key(sought);
         let cache = self.cache.as_ref().expect("there until the end");
         let found = cache.get(key)?;
@@ -264,14 +264,14 @@ impl CacheSubject {
         Some(number)
     }
 
-    pub(super) fn held_shader(&self, hold: usize) -> u64 {
+    pub fn held_shader(&self, hold: usize) -> u64 {
         self.holds[hold]
             .as_ref()
             .expect("the program holds it")
             .number
     }
 
-    pub(super) fn release(&mut self, hold: usize) {
+    pub fn release(&mut self, hold: usize) {
         // No memory is taken for it: the next request would be refused.
         MEMORY.arm(Fault::From(0));
         self.holds[hold] = None;
@@ -279,22 +279,22 @@ impl CacheSubject {
         MEMORY.disarm();
     }
 
-    pub(super) fn delete_where(&mut self, unwanted: &dyn Fn(u64) -> bool) -> (u64, u64) {
+    pub fn delete_where(&mut self, unwanted: &dyn Fn(u64) -> bool) -> (u64, u64) {
         both(self.cache().delete_where(|_, shader| {
             assert_eq!(alloc_core::held_state_locks(), 0);
             unwanted(shader.number)
         }))
     }
 
-    pub(super) fn release_device(&mut self, device: usize) -> (u64, u64) {
+    pub fn release_device(&mut self, device: usize) -> (u64, u64) {
         both(self.cache().release_device(self.devices[device]))
     }
 
-    pub(super) fn limit(&mut self, bytes: u64, entries: u64) {
+    pub fn limit(&mut self, bytes: u64, entries: u64) {
         self.cache().set_limits(CacheLimits { bytes, entries });
     }
 
-    pub(super) fn sums(&self) -> CacheSums {
+    pub fn sums(&self) -> CacheSums {
         let stats = self.cache().stats();
         // An owner that is gone, and whose shaders are held, counts in the cache alone.
         let owners = self.owners.iter().flatten().map(CacheOwner::stats);
@@ -316,14 +316,14 @@ impl CacheSubject {
         }
     }
 
-    pub(super) fn exist(&self) -> BTreeSet<u64> {
+    pub fn exist(&self) -> BTreeSet<u64> {
         self.exist
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    pub(super) fn refuse_host(&mut self, nth: Option<u64>) {
+    pub fn refuse_host(&mut self, nth: Option<u64>) {
         MEMORY.arm(nth.map_or(Fault::Never, Fault::Nth));
     }
 }

@@ -3,11 +3,11 @@
 use super::*;
 
 /// `VkInstance`, `VkPhysicalDevice`, `VkDevice`.
-pub(super) type HandleValues = [u64; 3];
+pub type HandleValues = [u64; 3];
 
 /// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Denied {
+pub enum Denied {
     /// The handle of this number is null.
     Null(usize),
     /// The handle of this number is another one.
@@ -44,31 +44,31 @@ pub(super) enum Denied {
 
 /// What a context is left with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ContextRemains {
+pub struct ContextRemains {
     /// Regions.
-    pub(super) regions: u64,
+    pub regions: u64,
     /// Crops.
-    pub(super) crops: u64,
+    pub crops: u64,
     /// Shaders that are held.
-    pub(super) shaders: u64,
+    pub shaders: u64,
 }
 
 /// What went with a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ReleaseOutcome {
+pub struct ReleaseOutcome {
     /// Shaders that were destroyed.
-    pub(super) shaders: u64,
+    pub shaders: u64,
     /// Those that are held.
-    pub(super) held: u64,
+    pub held: u64,
     /// Whether its device was lost.
-    pub(super) lost: bool,
+    pub lost: bool,
     /// What was left behind.
-    pub(super) remains: ContextRemains,
+    pub remains: ContextRemains,
 }
 
 /// How a context goes whatever is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub enum Ending {
     /// Released by force.
     Force,
     /// Dropped; only where no region is left.
@@ -77,7 +77,7 @@ pub(super) enum Ending {
 
 /// What is refused once, from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallRefusal {
+pub enum CallRefusal {
     /// The n-th request of host memory, counted from 0.
     Host(u64),
     /// The n-th call of a driver that can fail, counted from 1.
@@ -88,7 +88,7 @@ pub(super) enum CallRefusal {
 
 /// What the handler answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SubjectAnswer {
+pub enum SubjectAnswer {
     /// This context, which has a number.
     Context(usize),
     /// The number of none.
@@ -101,30 +101,30 @@ pub(super) enum SubjectAnswer {
 
 /// What came of a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dispatched {
+pub struct Dispatched {
     /// The context that it ran with.
-    pub(super) with: Result<Option<usize>, Denied>,
+    pub with: Result<Option<usize>, Denied>,
     /// If it ran: what came of setting handlers and default meanwhile, and of releasing the context that it ran with.
-    pub(super) inside: Option<[Result<(), Denied>; 3]>,
+    pub inside: Option<[Result<(), Denied>; 3]>,
 }
 
 /// What a context says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ContextSeen {
+pub struct ContextSeen {
     /// Its device's number.
-    pub(super) device: u64,
+    pub device: u64,
     /// Whether that is lost.
-    pub(super) lost: bool,
+    pub lost: bool,
     /// Shaders of it that are found, and those that only their holds keep.
-    pub(super) shaders: [u64; 2],
+    pub shaders: [u64; 2],
 }
 
 /// Calls of a driver that Vulkan knows.
-pub(super) fn calls(mock: &Mock) -> u64 {
+pub fn calls(mock: &Mock) -> u64 {
     mock.all_calls() - mock.calls(MockCall::Properties)
 }
 
-pub(super) const fn values([instance, physical_device, device]: HandleValues) -> VulkanHandles {
+pub const fn values([instance, physical_device, device]: HandleValues) -> VulkanHandles {
     VulkanHandles {
         instance,
         physical_device,
@@ -132,7 +132,7 @@ pub(super) const fn values([instance, physical_device, device]: HandleValues) ->
     }
 }
 
-pub(super) const fn which(handle: VulkanHandleKind) -> usize {
+pub const fn which(handle: VulkanHandleKind) -> usize {
     match handle {
         VulkanHandleKind::Instance => 0,
         VulkanHandleKind::PhysicalDevice => 1,
@@ -140,7 +140,7 @@ pub(super) const fn which(handle: VulkanHandleKind) -> usize {
     }
 }
 
-pub(super) fn left(outstanding: ContextOutstanding) -> ContextRemains {
+pub fn left(outstanding: ContextOutstanding) -> ContextRemains {
     assert_eq!(outstanding.allocator.wrapped, 0, "nothing was wrapped");
     ContextRemains {
         regions: outstanding.allocator.regions,
@@ -149,7 +149,7 @@ pub(super) fn left(outstanding: ContextOutstanding) -> ContextRemains {
     }
 }
 
-pub(super) const fn gone(released: ReleaseReport, left: ContextRemains) -> ReleaseOutcome {
+pub const fn gone(released: ReleaseReport, left: ContextRemains) -> ReleaseOutcome {
     ReleaseOutcome {
         shaders: released.shaders,
         held: released.held,
@@ -159,9 +159,9 @@ pub(super) const fn gone(released: ReleaseReport, left: ContextRemains) -> Relea
 }
 
 /// What the handler refuses with.
-pub(super) const REFUSES: ContextError = ContextError::TooManyContexts;
+pub const REFUSES: ContextError = ContextError::TooManyContexts;
 
-pub(super) fn denied(error: ContextError) -> Denied {
+pub fn denied(error: ContextError) -> Denied {
     match error {
         ContextError::NullHandle(handle) => Denied::Null(which(handle)),
         ContextError::OtherHandle(handle) => Denied::Other(which(handle)),
@@ -178,7 +178,7 @@ pub(super) fn denied(error: ContextError) -> Denied {
     }
 }
 
-pub(super) fn refused(error: GpuError) -> Denied {
+pub fn refused(error: GpuError) -> Denied {
     match error {
         GpuError::Host(_) => Denied::Host,
         error if error.is_device_lost() => Denied::Lost,

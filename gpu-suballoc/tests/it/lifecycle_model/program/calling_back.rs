@@ -4,21 +4,21 @@ use super::*;
 
 thread_local! {
     /// What destructors and handlers call from within.
-    pub(super) static AROUND: Cell<Option<&'static Around>> = const { Cell::new(None) };
+    pub static AROUND: Cell<Option<&'static Around>> = const { Cell::new(None) };
 }
 
 /// How often devices, destructors and handlers called back.
-pub(crate) static TIMES: AtomicU64 = AtomicU64::new(0);
+pub static TIMES: AtomicU64 = AtomicU64::new(0);
 
 /// What is called from within: the contexts that have a number, in turn, and their home. Nothing of it stays.
-pub(super) struct Around {
-    pub(super) table: &'static Table,
-    pub(super) home: &'static DeviceContexts<SubjectShader, ()>,
-    pub(super) ids: Mutex<Vec<DeviceContextId>>,
+pub struct Around {
+    pub table: &'static Table,
+    pub home: &'static DeviceContexts<SubjectShader, ()>,
+    pub ids: Mutex<Vec<DeviceContextId>>,
 }
 
 impl Around {
-    pub(super) fn call_back(&self) {
+    pub fn call_back(&self) {
         // Locked while it is at it: its own calls do not come back to it.
         let Ok(ids) = self.ids.try_lock() else { return };
         TIMES.fetch_add(1, Relaxed);

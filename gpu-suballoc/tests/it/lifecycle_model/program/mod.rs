@@ -3,11 +3,12 @@
 //!
 //! The fuzz target includes this folder. Contexts, regions and holds are numbered by the program. Handles are few, so that one
 //! value is the device's of many lives after one another.
+#![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
 mod answers;
-pub(crate) mod calling_back;
+pub mod calling_back;
 mod model;
-pub(crate) mod subject;
+pub mod subject;
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use answers::*;
@@ -38,7 +39,7 @@ const VALUES: usize = 4;
 ///
 /// # Panics
 /// Where a context is not as the list says.
-pub(crate) fn lifecycle_ops(bytes: &[u8], make: impl Fn() -> LifecycleSubject) -> (Ran, Tried) {
+pub fn lifecycle_ops(bytes: &[u8], make: impl Fn() -> LifecycleSubject) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
     let mut ran = Ran::default();

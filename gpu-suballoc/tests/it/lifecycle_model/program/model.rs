@@ -3,61 +3,61 @@
 use super::*;
 
 /// At a time.
-pub(super) const CONTEXTS: usize = 6;
-pub(super) const PIECES: usize = 24;
-pub(super) const HOLDS: usize = 8;
+pub const CONTEXTS: usize = 6;
+pub const PIECES: usize = 24;
+pub const HOLDS: usize = 8;
 
-pub(super) struct Device {
-    pub(super) number: u64,
-    pub(super) handles: HandleValues,
-    pub(super) lost: bool,
-    pub(super) contexts: u32,
+pub struct Device {
+    pub number: u64,
+    pub handles: HandleValues,
+    pub lost: bool,
+    pub contexts: u32,
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Life {
-    pub(super) serial: u64,
-    pub(super) device: usize,
-    pub(super) handles: HandleValues,
-    pub(super) numbered: bool,
+pub struct Life {
+    pub serial: u64,
+    pub device: usize,
+    pub handles: HandleValues,
+    pub numbered: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Piece {
+pub struct Piece {
     /// Whose; of none once that is gone.
-    pub(super) life: Option<u64>,
-    pub(super) of: Option<usize>,
-    pub(super) maps: u32,
+    pub life: Option<u64>,
+    pub of: Option<usize>,
+    pub maps: u32,
 }
 
-pub(super) struct ContextShader {
-    pub(super) device: usize,
-    pub(super) key: u64,
-    pub(super) owner: u64,
-    pub(super) holds: u32,
-    pub(super) live: bool,
+pub struct ContextShader {
+    pub device: usize,
+    pub key: u64,
+    pub owner: u64,
+    pub holds: u32,
+    pub live: bool,
 }
 
-pub(super) struct LifecycleModel {
-    pub(super) devices: Vec<Device>,
-    pub(super) lives: [Option<Life>; CONTEXTS],
-    pub(super) pieces: [Option<Piece>; PIECES],
-    pub(super) shaders: BTreeMap<u64, ContextShader>,
-    pub(super) holds: [Option<u64>; HOLDS],
-    pub(super) default: Option<usize>,
-    pub(super) handlers: bool,
-    pub(super) gone: usize,
-    pub(super) next: u64,
-    pub(super) tried: Tried,
+pub struct LifecycleModel {
+    pub devices: Vec<Device>,
+    pub lives: [Option<Life>; CONTEXTS],
+    pub pieces: [Option<Piece>; PIECES],
+    pub shaders: BTreeMap<u64, ContextShader>,
+    pub holds: [Option<u64>; HOLDS],
+    pub default: Option<usize>,
+    pub handlers: bool,
+    pub gone: usize,
+    pub next: u64,
+    pub tried: Tried,
 }
 
-pub(super) fn same(mine: HandleValues, theirs: HandleValues) -> Result<(), Denied> {
+pub fn same(mine: HandleValues, theirs: HandleValues) -> Result<(), Denied> {
     not_null(theirs)?;
     let other = (0..3).find(|which| mine[*which] != theirs[*which]);
     other.map_or(Ok(()), |which| Err(Denied::Other(which)))
 }
 
-pub(super) fn not_null(handles: HandleValues) -> Result<(), Denied> {
+pub fn not_null(handles: HandleValues) -> Result<(), Denied> {
     handles
         .iter()
         .position(|handle| *handle == 0)
@@ -65,13 +65,13 @@ pub(super) fn not_null(handles: HandleValues) -> Result<(), Denied> {
 }
 
 impl LifecycleModel {
-    pub(super) fn known(&self, handle: u64) -> Option<usize> {
+    pub fn known(&self, handle: u64) -> Option<usize> {
         self.devices
             .iter()
             .position(|device| !device.lost && device.contexts > 0 && device.handles[2] == handle)
     }
 
-    pub(super) fn crops_of(&self, piece: usize) -> usize {
+    pub fn crops_of(&self, piece: usize) -> usize {
         self.pieces
             .iter()
             .flatten()
@@ -79,7 +79,7 @@ impl LifecycleModel {
             .count()
     }
 
-    pub(super) fn remains(&self, life: Life) -> ContextRemains {
+    pub fn remains(&self, life: Life) -> ContextRemains {
         let pieces = |crop: bool| {
             let mine =
                 |piece: &&Piece| piece.life == Some(life.serial) && piece.of.is_some() == crop;
@@ -98,7 +98,7 @@ impl LifecycleModel {
     }
 
     /// Takes those out of which `which` says so: how many were destroyed.
-    pub(super) fn remove_where(&mut self, which: impl Fn(&ContextShader) -> bool) -> u64 {
+    pub fn remove_where(&mut self, which: impl Fn(&ContextShader) -> bool) -> u64 {
         let before = self.shaders.len();
         self.shaders.retain(|_, shader| {
             shader.live &= !which(shader);
@@ -108,7 +108,7 @@ impl LifecycleModel {
     }
 
     /// The context goes, and is told what with.
-    pub(super) fn end(&mut self, context: usize) -> ReleaseOutcome {
+    pub fn end(&mut self, context: usize) -> ReleaseOutcome {
         let life = self.lives[context].take().expect("it lives");
         let left = self.remains(life);
         let shaders = self.remove_where(|shader| shader.owner == life.serial);
@@ -134,7 +134,7 @@ impl LifecycleModel {
         }
     }
 
-    pub(super) fn release_shader(&mut self, hold: usize) {
+    pub fn release_shader(&mut self, hold: usize) {
         let number = self.holds[hold]
             .take()
             .expect("the program lets go what it holds");

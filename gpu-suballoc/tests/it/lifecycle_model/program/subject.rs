@@ -4,16 +4,16 @@ use super::*;
 
 use debug_guard::Fault as HostFault;
 
-pub(super) type Mock = MockDevice<FromGlobalAlloc<System>>;
+pub type Mock = MockDevice<FromGlobalAlloc<System>>;
 type Own = DeviceContext<SubjectDriver, SubjectShader, ()>;
-pub(super) type Table = ContextTable<SubjectDriver, SubjectShader, ()>;
+pub type Table = ContextTable<SubjectDriver, SubjectShader, ()>;
 type Numbers = Arc<Mutex<BTreeSet<u64>>>;
 
 /// What `load` answers: a device that several contexts use.
 type SubjectDriver = Arc<Mock>;
 
 /// A shader that is in the set for as long as it exists.
-pub(crate) struct SubjectShader {
+pub struct SubjectShader {
     number: u64,
     exist: Numbers,
 }
@@ -59,7 +59,7 @@ static MEMORY: FailingAllocator<FromGlobalAlloc<System>> =
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The subject. Once it is dropped, all host memory was given back.
-pub(crate) struct LifecycleSubject {
+pub struct LifecycleSubject {
     pieces: [Option<Region>; 24],
     holds: [Option<WorkRef<SubjectShader, ()>>; 8],
     places: [Option<SubjectPlace>; 6],
@@ -76,14 +76,14 @@ pub(crate) struct LifecycleSubject {
 
 impl LifecycleSubject {
     /// A home and a table without contexts. Devices, handlers and destructors do what they are there for.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let subject = Self::calling_back();
         AROUND.set(None);
         subject
     }
 
     /// As [`new`](Self::new); and they call back.
-    pub(crate) fn calling_back() -> Self {
+    pub fn calling_back() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let root = Context::root_static(&MEMORY, ContextOptions::new("contexts"))
             .expect("memory of the system");
@@ -217,7 +217,7 @@ fn release_context(user: *mut c_void, id: Option<DeviceContextId>) {
 }
 
 impl LifecycleSubject {
-    pub(super) fn acquire(
+    pub fn acquire(
         &mut self,
         context: usize,
         handles: HandleValues,
@@ -305,11 +305,7 @@ impl LifecycleSubject {
         Ok(self.describe(context).device)
     }
 
-    pub(super) fn acquire_again(
-        &mut self,
-        context: usize,
-        handles: HandleValues,
-    ) -> Result<(), Denied> {
+    pub fn acquire_again(&mut self, context: usize, handles: HandleValues) -> Result<(), Denied> {
         let handles = values(handles);
         match self.places[context]
             .as_ref()
@@ -325,7 +321,7 @@ impl LifecycleSubject {
         }
     }
 
-    pub(super) fn stale(&mut self, nth: usize, handles: HandleValues) -> Vec<Result<(), Denied>> {
+    pub fn stale(&mut self, nth: usize, handles: HandleValues) -> Vec<Result<(), Denied>> {
         let Some(id) = self.gone.get(nth % self.gone.len().max(1)).copied() else {
             return Vec::new();
         };
@@ -341,7 +337,7 @@ impl LifecycleSubject {
         tried.map(|tried| tried.map_err(denied)).into()
     }
 
-    pub(super) fn release(
+    pub fn release(
         &mut self,
         context: usize,
         handles: HandleValues,
@@ -384,7 +380,7 @@ impl LifecycleSubject {
         }
     }
 
-    pub(super) fn end(&mut self, context: usize, ending: Ending) -> Option<ReleaseOutcome> {
+    pub fn end(&mut self, context: usize, ending: Ending) -> Option<ReleaseOutcome> {
         let Some(SubjectPlace::Own(own)) = self.places[context].take() else {
             panic!("the table ends its own")
         };
@@ -396,7 +392,7 @@ impl LifecycleSubject {
         Some(gone(report.released, left(report.outstanding)))
     }
 
-    pub(super) fn lose(&mut self, context: usize) {
+    pub fn lose(&mut self, context: usize) {
         let number = self.with(context, |own| own.shaders().device());
         let known = self
             .devices
@@ -407,7 +403,7 @@ impl LifecycleSubject {
         self.with(context, Own::device_lost);
     }
 
-    pub(super) fn allocate(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+    pub fn allocate(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
         let info = BufferInfo::new(1000 << (piece % 5), BufferUsage::STORAGE_BUFFER);
         let options = RegionOptions::new()
             .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
@@ -420,7 +416,7 @@ impl LifecycleSubject {
         Ok(())
     }
 
-    pub(super) fn crop(&mut self, context: usize, of: usize, piece: usize) -> Result<(), Denied> {
+    pub fn crop(&mut self, context: usize, of: usize, piece: usize) -> Result<(), Denied> {
         let cut = self
             .with(context, |own| {
                 own.allocator().crop(self.piece(of), 256, 64, 4)
@@ -430,7 +426,7 @@ impl LifecycleSubject {
         Ok(())
     }
 
-    pub(super) fn map(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+    pub fn map(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
         let id = self.piece(piece).id();
         self.with(context, |own| {
             let first = own.allocator().map_id(id).map_err(refused)?;
@@ -442,13 +438,13 @@ impl LifecycleSubject {
         })
     }
 
-    pub(super) fn unmap(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+    pub fn unmap(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
         let id = self.piece(piece).id();
         self.with(context, |own| own.allocator().unmap_id(id))
             .map_err(refused)
     }
 
-    pub(super) fn free(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+    pub fn free(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
         let region = self.pieces[piece].take().expect("the program has it");
         let given = self.with(context, |own| own.allocator().free(region));
         given.map_err(|back| {
@@ -457,11 +453,11 @@ impl LifecycleSubject {
         })
     }
 
-    pub(super) fn forget(&mut self, piece: usize) {
+    pub fn forget(&mut self, piece: usize) {
         self.pieces[piece] = None;
     }
 
-    pub(super) fn get_or_compile(
+    pub fn get_or_compile(
         &mut self,
         context: usize,
         key: u64,
@@ -502,11 +498,11 @@ impl LifecycleSubject {
         Ok(found)
     }
 
-    pub(super) fn release_shader(&mut self, hold: usize) {
+    pub fn release_shader(&mut self, hold: usize) {
         self.holds[hold] = None;
     }
 
-    pub(super) fn set_handlers(&mut self, own: bool) -> Result<bool, Denied> {
+    pub fn set_handlers(&mut self, own: bool) -> Result<bool, Denied> {
         let handlers = own.then_some(ContextHandlers {
             acquire_context,
             release_context,
@@ -517,7 +513,7 @@ impl LifecycleSubject {
             .map_err(denied)
     }
 
-    pub(super) fn set_default(&mut self, context: Option<usize>) -> Result<Option<usize>, Denied> {
+    pub fn set_default(&mut self, context: Option<usize>) -> Result<Option<usize>, Denied> {
         let id = context.map(|context| match self.places[context] {
             Some(SubjectPlace::Numbered(id)) => id,
             _ => panic!("the default has a number"),
@@ -526,7 +522,7 @@ impl LifecycleSubject {
         Ok(before.map(|id| self.index(id)))
     }
 
-    pub(super) fn dispatch(&mut self, answer: SubjectAnswer, create: bool) -> Dispatched {
+    pub fn dispatch(&mut self, answer: SubjectAnswer, create: bool) -> Dispatched {
         let answer = match answer {
             SubjectAnswer::Context(context) => Ok(Some(self.with(context, DeviceContext::id))),
             SubjectAnswer::Stale => Ok(Some(
@@ -574,7 +570,7 @@ impl LifecycleSubject {
         }
     }
 
-    pub(super) fn refuse(&mut self, refusal: Option<CallRefusal>) {
+    pub fn refuse(&mut self, refusal: Option<CallRefusal>) {
         MEMORY.arm(match refusal {
             Some(CallRefusal::Host(nth)) => HostFault::Nth(nth),
             _ => HostFault::Never,
@@ -588,7 +584,7 @@ impl LifecycleSubject {
         }
     }
 
-    pub(super) fn describe(&self, context: usize) -> ContextSeen {
+    pub fn describe(&self, context: usize) -> ContextSeen {
         self.with(context, |own| {
             let stats = own.shaders().stats();
             let state = own.device_state();
@@ -601,12 +597,12 @@ impl LifecycleSubject {
         })
     }
 
-    pub(super) fn driver(&self, device: u64) -> [u64; 2] {
+    pub fn driver(&self, device: u64) -> [u64; 2] {
         let live = self.devices[device as usize - 1].mock.live_counts();
         [live.buffers, live.memory]
     }
 
-    pub(super) fn exist(&self) -> Vec<u64> {
+    pub fn exist(&self) -> Vec<u64> {
         for known in &self.devices {
             assert!(
                 known

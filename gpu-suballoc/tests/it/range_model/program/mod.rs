@@ -4,6 +4,7 @@
 //! After each operation the totals are the model's; now and then, and at the end, the
 //! block's walk is the model's list of intervals, hole by hole. A general block may refuse only where the model has no hole that fits; stacks
 //! and rings free in their order.
+#![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
 use alloc_core::Scope;
 use debug_guard::{FailingAllocator, Fault};
@@ -20,7 +21,7 @@ const DEAD: usize = 64;
 const WALK: u64 = 128;
 
 /// Blocks that are used in order.
-pub(crate) const LINEAR: [BlockAlgorithm; 3] = [
+pub const LINEAR: [BlockAlgorithm; 3] = [
     BlockAlgorithm::Stack,
     BlockAlgorithm::DoubleStack,
     BlockAlgorithm::Ring,
@@ -139,7 +140,7 @@ struct RangeProgram<'b, 'h> {
 ///
 /// # Panics
 /// When it says or does something that intervals do not.
-pub(crate) fn range_ops(bytes: &[u8], algorithm: BlockAlgorithm) -> (Ran, Tried) {
+pub fn range_ops(bytes: &[u8], algorithm: BlockAlgorithm) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let shape = bytes.next().unwrap_or(0);
     let granule = if shape & 1 == 0 { 256 } else { 16 };

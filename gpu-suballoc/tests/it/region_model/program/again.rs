@@ -4,23 +4,23 @@
 use super::*;
 
 /// How often any of them did something.
-pub(crate) static TIMES: AtomicU64 = AtomicU64::new(0);
+pub static TIMES: AtomicU64 = AtomicU64::new(0);
 
 /// Regions that it keeps at most.
 const KEPT: usize = 12;
 
 /// See the file.
-pub(crate) struct Again<D: DeviceMemory + 'static, A: HostAllocator + 'static> {
+pub struct Again<D: DeviceMemory + 'static, A: HostAllocator + 'static> {
     gpu: &'static GpuAllocator<D, A>,
     /// Locked while it is at it: its own calls of the device do not come back to it.
     kept: Mutex<Vec<Region>>,
-    pub(crate) turns: AtomicU64,
+    pub turns: AtomicU64,
     how: How,
 }
 
 /// What it is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub enum How {
     /// Everything.
     Keeping,
     /// From this turn on, and leaves nothing behind.
@@ -32,7 +32,7 @@ pub(crate) enum How {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
-    pub(crate) const fn new(gpu: &'static GpuAllocator<D, A>, how: How) -> Self {
+    pub const fn new(gpu: &'static GpuAllocator<D, A>, how: How) -> Self {
         let first = if let How::Clean(first) = how {
             first
         } else {
@@ -47,7 +47,7 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
     }
 
     /// At a call of the device.
-    pub(crate) fn at(&self, call: MockCall) {
+    pub fn at(&self, call: MockCall) {
         // The facts of the device never change: nothing is under way where they are asked for.
         if call == MockCall::Properties {
             return;
@@ -194,12 +194,12 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
     }
 
     /// How many regions are its own.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.kept.lock().expect("no panic").len() as u64
     }
 
     /// Whether a region is its own.
-    pub(crate) fn has(&self, id: RegionId) -> bool {
+    pub fn has(&self, id: RegionId) -> bool {
         self.kept
             .lock()
             .expect("no panic")
@@ -208,7 +208,7 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
     }
 
     /// Frees its own, and does nothing more.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let mut kept = self.kept.lock().expect("no panic");
         kept.drain(..).for_each(|region| self.free(region));
     }

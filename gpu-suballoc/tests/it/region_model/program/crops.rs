@@ -4,7 +4,7 @@ use super::*;
 
 impl RegionProgram<'_> {
     /// A part of a region: where in its root it must lie is added up here.
-    pub(super) fn crop(&mut self) -> Option<bool> {
+    pub fn crop(&mut self) -> Option<bool> {
         let picked = self.pick()?;
         let [from, len, deep] = [self.bytes.next()?, self.bytes.next()?, self.bytes.next()?];
         let Some(mut index) = picked.filter(|_| !self.is_full(1)) else {
@@ -74,7 +74,7 @@ impl RegionProgram<'_> {
         Some(true)
     }
 
-    pub(super) fn wrap(&mut self) -> Option<bool> {
+    pub fn wrap(&mut self) -> Option<bool> {
         let [which, how, from] = [self.bytes.next()?, self.bytes.next()?, self.bytes.next()?];
         if self.is_full(1) {
             return Some(false);
@@ -144,7 +144,7 @@ impl RegionProgram<'_> {
     }
 
     /// Of a wrapped buffer or a crop of one it is right, of what the allocator owns it is not.
-    pub(super) fn detach(&mut self) -> Option<bool> {
+    pub fn detach(&mut self) -> Option<bool> {
         let Some(index) = self.pick()? else {
             return Some(false);
         };

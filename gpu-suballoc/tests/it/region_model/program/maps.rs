@@ -6,7 +6,7 @@ use super::*;
 const WRITTEN: u64 = 1 << 20;
 
 impl RegionProgram<'_> {
-    pub(super) fn map(&mut self) -> Option<bool> {
+    pub fn map(&mut self) -> Option<bool> {
         let Some(index) = self.pick()? else {
             return Some(false);
         };
@@ -93,7 +93,7 @@ impl RegionProgram<'_> {
         *mark = Some(new);
     }
 
-    pub(super) fn unmap(&mut self) -> Option<bool> {
+    pub fn unmap(&mut self) -> Option<bool> {
         let which = self.bytes.below(64)?;
         let entries = &self.side().model.entries;
         let mapped: Vec<usize> = (0..entries.len())
@@ -106,7 +106,7 @@ impl RegionProgram<'_> {
         Some(true)
     }
 
-    pub(super) fn unmap_one(&mut self, index: usize) {
+    pub fn unmap_one(&mut self, index: usize) {
         let side = self.side();
         let entry = &mut side.model.entries[index];
         entry.maps -= 1;

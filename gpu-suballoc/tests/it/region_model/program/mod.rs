@@ -1,13 +1,14 @@
 //! Random use of two allocators beside an interval model of every block: regions, crops of crops, wrapped buffers, maps, batches, pools,
 //! trims, defragmentations, bad input, failures of host and device. What an allocator says is held against what was asked, against each
 //! other region, and against what the device says it gave. The fuzz target includes this folder.
+#![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
-pub(crate) mod again;
+pub mod again;
 mod crops;
 mod maps;
 mod model;
 mod moves;
-pub(crate) mod subject;
+pub mod subject;
 mod wrong;
 
 use again::*;
@@ -59,7 +60,7 @@ struct RegionProgram<'b> {
 ///
 /// # Panics
 /// When one says or does what it must not.
-pub(crate) fn region_ops(bytes: &[u8], make: impl Fn() -> RegionSubject) -> (Ran, Tried) {
+pub fn region_ops(bytes: &[u8], make: impl Fn() -> RegionSubject) -> (Ran, Tried) {
     let sides = [(); 2].map(|()| {
         let subject = make();
         let model = RegionModel::new(subject.device());
@@ -385,7 +386,7 @@ impl RegionProgram<'_> {
             side.model.bury(entry.id);
             Some(entry.region)
         });
-        let mut regions: Vec<_> = regions.collect();
+        let mut regions = Vec::from_iter(regions);
         assert_eq!(
             side.subject.allocator().free_batch(&mut regions),
             Ok(()),

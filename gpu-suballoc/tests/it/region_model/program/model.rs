@@ -3,45 +3,45 @@
 use super::*;
 
 /// A live region.
-pub(super) struct Entry {
-    pub(super) key: u64,
-    pub(super) region: Region,
-    pub(super) id: RegionId,
-    pub(super) facts: RegionFacts,
+pub struct Entry {
+    pub key: u64,
+    pub region: Region,
+    pub id: RegionId,
+    pub facts: RegionFacts,
     /// What it was requested with, of a region without a resource.
     alignment: u64,
-    pub(super) kind: Kind,
+    pub kind: Kind,
     /// Maps of it that have not ended.
-    pub(super) maps: u32,
+    pub maps: u32,
     /// Crops of it that live; of roots only.
-    pub(super) crops: u32,
+    pub crops: u32,
     /// What was written at both ends, when it was mapped.
-    pub(super) mark: Option<u64>,
+    pub mark: Option<u64>,
     /// In which custom pool.
-    pub(super) pool: Option<usize>,
+    pub pool: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub enum Kind {
     Owned(Resource),
     Wrapped { backed: bool },
     Crop { root: u64, depth: u32 },
 }
 
-pub(super) struct RegionModel {
-    pub(super) device: DeviceTraits,
-    pub(super) entries: Vec<Entry>,
-    pub(super) dead: Vec<RegionId>,
+pub struct RegionModel {
+    pub device: DeviceTraits,
+    pub entries: Vec<Entry>,
+    pub dead: Vec<RegionId>,
     /// End and kind of what lies at (memory, offset).
     used_ranges: BTreeMap<(u64, u64), (u64, Resource)>,
     /// Where offset 0 of a memory object lies while something in it is mapped, and how many maps there are.
-    pub(super) bases: HashMap<u64, (usize, u64)>,
+    pub bases: HashMap<u64, (usize, u64)>,
     sums: Sums,
     next: u64,
 }
 
 impl RegionModel {
-    pub(super) fn new(device: DeviceTraits) -> Self {
+    pub fn new(device: DeviceTraits) -> Self {
         Self {
             device,
             entries: Vec::new(),
@@ -53,7 +53,7 @@ impl RegionModel {
         }
     }
 
-    pub(super) fn by_key(&self, key: u64) -> usize {
+    pub fn by_key(&self, key: u64) -> usize {
         self.entries
             .iter()
             .position(|entry| entry.key == key)
@@ -61,7 +61,7 @@ impl RegionModel {
     }
 
     /// The root of an entry, which may be itself.
-    pub(super) fn root(&self, index: usize) -> usize {
+    pub fn root(&self, index: usize) -> usize {
         match self.entries[index].kind {
             Kind::Crop { root, .. } => self.by_key(root),
             _ => index,
@@ -69,7 +69,7 @@ impl RegionModel {
     }
 
     /// A region that was just allocated: is it what was asked for, and nobody else's?
-    pub(super) fn check_allocated(
+    pub fn check_allocated(
         &mut self,
         subject: &RegionSubject,
         region: Region,
@@ -112,12 +112,12 @@ impl RegionModel {
         facts
     }
 
-    pub(super) fn wrapped(&mut self, region: Region, facts: RegionFacts, backed: bool) {
+    pub fn wrapped(&mut self, region: Region, facts: RegionFacts, backed: bool) {
         self.sums.wrapped += 1;
         self.keep(region, facts, Kind::Wrapped { backed }, None);
     }
 
-    pub(super) fn cropped(&mut self, region: Region, facts: RegionFacts, root: usize, depth: u32) {
+    pub fn cropped(&mut self, region: Region, facts: RegionFacts, root: usize, depth: u32) {
         self.sums.crops += 1;
         let root = &mut self.entries[root];
         root.crops += 1;
@@ -148,7 +148,7 @@ impl RegionModel {
     }
 
     /// Takes an entry out, to be freed.
-    pub(super) fn remove(&mut self, index: usize) -> Entry {
+    pub fn remove(&mut self, index: usize) -> Entry {
         let entry = self.entries.swap_remove(index);
         match entry.kind {
             Kind::Owned(_) => {
@@ -169,7 +169,7 @@ impl RegionModel {
     }
 
     /// Puts back what was not freed after all.
-    pub(super) fn restore(&mut self, entry: Entry) {
+    pub fn restore(&mut self, entry: Entry) {
         match entry.kind {
             Kind::Owned(resource) => {
                 self.lay(&entry.facts, resource);
@@ -186,7 +186,7 @@ impl RegionModel {
     }
 
     /// Nothing lies any more where a region of its own lay, which lies elsewhere by now.
-    pub(super) fn lift(&mut self, index: usize) {
+    pub fn lift(&mut self, index: usize) {
         let facts = &self.entries[index].facts;
         assert!(
             self.used_ranges
@@ -197,7 +197,7 @@ impl RegionModel {
     }
 
     /// A region that was [lifted](Self::lift) lies where it says.
-    pub(super) fn settle(&mut self, index: usize) {
+    pub fn settle(&mut self, index: usize) {
         let Entry {
             facts, alignment, ..
         } = self.entries[index];
@@ -211,7 +211,7 @@ impl RegionModel {
         self.lay(&facts, resource);
     }
 
-    pub(super) fn bury(&mut self, id: RegionId) {
+    pub fn bury(&mut self, id: RegionId) {
         if self.dead.len() == 128 {
             self.dead.remove(0);
         }
@@ -249,7 +249,7 @@ impl RegionModel {
     }
 
     /// The allocator's sums are the model's, and its blocks are what the device gave.
-    pub(super) fn compare_sums(&self, subject: &RegionSubject) {
+    pub fn compare_sums(&self, subject: &RegionSubject) {
         let (blocks, block_bytes) = subject.device_usage();
         let expected = Sums {
             blocks,
@@ -264,7 +264,7 @@ impl RegionModel {
     }
 
     /// The walk has each block whole, and in it each region where the model has it.
-    pub(super) fn compare_walk(&self, subject: &RegionSubject) {
+    pub fn compare_walk(&self, subject: &RegionSubject) {
         self.compare_sums(subject);
         let size_of = |memory| subject.memory(memory).map(|(size, _)| size);
         for ((memory, offset), (end, _)) in &self.used_ranges {
@@ -332,11 +332,7 @@ impl RegionModel {
     }
 
     /// Whether some hole that the allocator knows of would do for `ask`.
-    pub(super) fn fitting_hole(
-        &self,
-        subject: &RegionSubject,
-        ask: &RegionRequest,
-    ) -> Option<Piece> {
+    pub fn fitting_hole(&self, subject: &RegionSubject, ask: &RegionRequest) -> Option<Piece> {
         let mut found = None;
         subject.walk(&mut |piece| {
             let Some((_, index)) = subject.memory(piece.memory) else {

@@ -9,7 +9,7 @@ const COPIED: u64 = 1 << 20;
 type Play = (MoveOutcome, bool, MoveResult);
 
 impl RegionProgram<'_> {
-    pub(super) fn defragment(&mut self) -> Option<bool> {
+    pub fn defragment(&mut self) -> Option<bool> {
         let (how, trouble) = (self.bytes.next()?, self.bytes.next()?);
         let Side { subject, model, .. } = &mut self.sides[self.at];
         let (subject, is_armed) = (&*subject, how % 8 == 7);

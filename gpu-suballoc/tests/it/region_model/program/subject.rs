@@ -4,17 +4,17 @@ use super::*;
 
 use debug_guard::Fault as HostFault;
 
-pub(super) type Host = FailingAllocator<RecordingAllocator>;
-pub(super) type Device = MockDevice<Lazy>;
+pub type Host = FailingAllocator<RecordingAllocator>;
+pub type Device = MockDevice<Lazy>;
 type Allocator = GpuAllocator<&'static Device, &'static Host>;
 
 /// The application's memory object has so many bytes, and two buffers of this size in it.
 const BACKING: u64 = 1 << 16;
-pub(super) const WRAPPED: u64 = 20_000;
+pub const WRAPPED: u64 = 20_000;
 
 /// How a region is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FreeMethod {
+pub enum FreeMethod {
     Free,
     /// The buffer may be kept for the next one that fits.
     Release,
@@ -22,22 +22,22 @@ pub(super) enum FreeMethod {
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct RegionRequest {
-    pub(super) size: u64,
-    pub(super) alignment: u64,
-    pub(super) bits: u32,
+pub struct RegionRequest {
+    pub size: u64,
+    pub alignment: u64,
+    pub bits: u32,
     /// What the memory must be.
-    pub(super) memory: PropertyFlags,
-    pub(super) resource: Resource,
-    pub(super) lifetime: Lifetime,
-    pub(super) dedicated: bool,
+    pub memory: PropertyFlags,
+    pub resource: Resource,
+    pub lifetime: Lifetime,
+    pub dedicated: bool,
     /// The custom pool in this place.
-    pub(super) pool: Option<usize>,
+    pub pool: Option<usize>,
 }
 
 /// What memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Resource {
+pub enum Resource {
     Linear,
     Optimal,
     Unknown,
@@ -47,33 +47,33 @@ pub(super) enum Resource {
 
 /// A buffer of the application's, to be wrapped.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Wrap {
+pub struct Wrap {
     /// Which of the two, or null.
-    pub(super) buffer: Option<usize>,
-    pub(super) offset: u64,
-    pub(super) size: u64,
-    pub(super) is_size_known: bool,
+    pub buffer: Option<usize>,
+    pub offset: u64,
+    pub size: u64,
+    pub is_size_known: bool,
     /// Whether the memory behind is told: then it is host-visible, of a whole buffer's size.
-    pub(super) is_backed: bool,
+    pub is_backed: bool,
 }
 
 /// What an allocator says of a region.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct RegionFacts {
-    pub(super) class: Class,
+pub struct RegionFacts {
+    pub class: Class,
     /// `VkDeviceMemory`; 0 where it is not known.
-    pub(super) memory: u64,
+    pub memory: u64,
     /// Where it begins in its memory.
-    pub(super) offset: u64,
+    pub offset: u64,
     /// Where it begins in its buffer: 0 but for wrapped ones and crops.
-    pub(super) base: u64,
-    pub(super) size: u64,
-    pub(super) memory_type: u32,
+    pub base: u64,
+    pub size: u64,
+    pub memory_type: u32,
 }
 
 /// Where a region was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub enum Class {
     General,
     Dedicated,
     Linear,
@@ -83,44 +83,44 @@ pub(super) enum Class {
 
 impl Class {
     /// The name that [`Tried`](testkit::programs::Tried) counts it by.
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         ["general", "dedicated", "linear", "wrapped", "crop"][self as usize]
     }
 }
 
 /// A device, as far as the model has to know.
-pub(super) struct DeviceTraits {
-    pub(super) types: Vec<PropertyFlags>,
+pub struct DeviceTraits {
+    pub types: Vec<PropertyFlags>,
     /// The types that need no special permission, a bit each.
-    pub(super) ordinary: u32,
-    pub(super) granularity: u64,
+    pub ordinary: u32,
+    pub granularity: u64,
 }
 
 /// The sums that an allocator keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sums {
-    pub(super) blocks: u64,
-    pub(super) block_bytes: u64,
-    pub(super) regions: u64,
-    pub(super) wrapped: u64,
-    pub(super) crops: u64,
+pub struct Sums {
+    pub blocks: u64,
+    pub block_bytes: u64,
+    pub regions: u64,
+    pub wrapped: u64,
+    pub crops: u64,
 }
 
 /// A piece of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Piece {
-    pub(super) memory: u64,
-    pub(super) offset: u64,
-    pub(super) size: u64,
+pub struct Piece {
+    pub memory: u64,
+    pub offset: u64,
+    pub size: u64,
     /// The region that lies here.
-    pub(super) id: Option<RegionId>,
+    pub id: Option<RegionId>,
     /// Free for regions of the default pools.
-    pub(super) is_hole: bool,
+    pub is_hole: bool,
 }
 
 /// Memory that the kernel gives page by page: mock devices have large blocks, of which little is touched.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lazy;
+pub struct Lazy;
 
 impl Lazy {
     /// With room to align, and for the address in front.
@@ -162,10 +162,10 @@ unsafe impl HostAllocator for Lazy {
 }
 
 /// The allocator and what is below it; all on the heap, so that regions of it need no lifetime.
-pub(crate) struct RegionSubject {
+pub struct RegionSubject {
     allocator: Option<Box<Allocator>>,
     /// A device that calls back.
-    pub(crate) again: Option<&'static Again<&'static Device, &'static Host>>,
+    pub again: Option<&'static Again<&'static Device, &'static Host>>,
     /// What the device calls back.
     hook: Option<MockHook>,
     device: NonNull<Device>,
@@ -179,13 +179,13 @@ pub(crate) struct RegionSubject {
     ended: Cell<bool>,
 }
 
-pub(crate) const SHAPES: u8 = 96;
+pub const SHAPES: u8 = 96;
 /// From here on the same again, with a device that calls back.
 const CALLS_BACK: u8 = 48;
 
 impl RegionSubject {
     /// One of 96: six devices, in eight ways to use them, and each of these with a device that calls back.
-    pub(crate) fn new(shape: u8) -> Self {
+    pub fn new(shape: u8) -> Self {
         Self::with(
             shape,
             (shape % SHAPES >= CALLS_BACK).then_some(How::Keeping),
@@ -193,7 +193,7 @@ impl RegionSubject {
     }
 
     /// As [`new`](Self::new), with a device that calls back like this.
-    pub(crate) fn with(shape: u8, how: Option<How>) -> Self {
+    pub fn with(shape: u8, how: Option<How>) -> Self {
         let profile = MockProfile::ALL[usize::from(shape % 6)];
         let way = shape / 6 % 8;
         let host = NonNull::from(Box::leak(Box::new(FailingAllocator::new(
@@ -250,13 +250,13 @@ impl RegionSubject {
         }
     }
 
-    pub(crate) fn allocator(&self) -> &'static Allocator {
+    pub fn allocator(&self) -> &'static Allocator {
         let allocator = self.allocator.as_deref().expect("not closed");
         // SAFETY: it is not moved or dropped before `close`, which first lets go of all that was borrowed from it.
         unsafe { NonNull::from(allocator).as_ref() }
     }
 
-    pub(super) fn mock(&self) -> &'static Device {
+    pub fn mock(&self) -> &'static Device {
         // SAFETY: on the heap until this ends.
         unsafe { self.device.as_ref() }
     }
@@ -314,7 +314,7 @@ fn application(device: &Device) -> (MemoryHandle, [BufferHandle; 2]) {
 }
 
 /// The device has no more, or may not give more.
-pub(super) const fn is_short(error: GpuError) -> bool {
+pub const fn is_short(error: GpuError) -> bool {
     matches!(
         error,
         GpuError::Device(_) | GpuError::AfterAllocation(_) | GpuError::Limit(_)
@@ -333,7 +333,7 @@ fn class(info: &RegionInfo) -> Class {
 }
 
 impl RegionSubject {
-    pub(super) fn device(&self) -> DeviceTraits {
+    pub fn device(&self) -> DeviceTraits {
         let special = [
             PropertyFlags::LAZILY_ALLOCATED,
             PropertyFlags::PROTECTED,
@@ -352,7 +352,7 @@ impl RegionSubject {
         }
     }
 
-    pub(super) fn allocate(&self, ask: &RegionRequest) -> Result<Region, GpuError> {
+    pub fn allocate(&self, ask: &RegionRequest) -> Result<Region, GpuError> {
         let options = self.options(ask);
         if ask.resource == Resource::Buffer {
             let info = BufferInfo::new(
@@ -366,7 +366,7 @@ impl RegionSubject {
         self.allocator().allocate(&requirements, &options)
     }
 
-    pub(super) fn allocate_batch(
+    pub fn allocate_batch(
         &self,
         ask: &RegionRequest,
         count: usize,
@@ -388,7 +388,7 @@ impl RegionSubject {
             .collect())
     }
 
-    pub(super) fn facts(&self, region: &Region) -> RegionFacts {
+    pub fn facts(&self, region: &Region) -> RegionFacts {
         RegionFacts {
             class: class(&self.allocator().info(region.id()).unwrap()),
             memory: region.memory().map_or(0, MemoryHandle::as_raw),
@@ -399,7 +399,7 @@ impl RegionSubject {
         }
     }
 
-    pub(super) fn facts_by_id(&self, id: RegionId) -> Result<RegionFacts, GpuError> {
+    pub fn facts_by_id(&self, id: RegionId) -> Result<RegionFacts, GpuError> {
         match self.allocator().info(id) {
             Ok(info) => Ok(RegionFacts {
                 class: class(&info),
@@ -413,7 +413,7 @@ impl RegionSubject {
         }
     }
 
-    pub(super) fn free(&self, region: Region, way: FreeMethod) -> Result<(), (GpuError, Region)> {
+    pub fn free(&self, region: Region, way: FreeMethod) -> Result<(), (GpuError, Region)> {
         let done = match way {
             FreeMethod::Free => self.allocator().free(region),
             FreeMethod::Release => match self.allocator().release(region) {
@@ -426,11 +426,11 @@ impl RegionSubject {
         done.map_err(|refused| (refused.error, refused.value))
     }
 
-    pub(super) fn free_id(&self, id: RegionId) -> Result<(), GpuError> {
+    pub fn free_id(&self, id: RegionId) -> Result<(), GpuError> {
         self.allocator().free_id(id)
     }
 
-    pub(super) fn crop(
+    pub fn crop(
         &self,
         region: &Region,
         offset: u64,
@@ -440,7 +440,7 @@ impl RegionSubject {
         self.allocator().crop(region, offset, size, element)
     }
 
-    pub(super) fn wrap(&self, wrap: &Wrap) -> Result<Region, GpuError> {
+    pub fn wrap(&self, wrap: &Wrap) -> Result<Region, GpuError> {
         let number = wrap.buffer.unwrap_or(0);
         let found = self.mock().memory(self.backing).expect("the application's");
         let properties = self.types()[found.request.memory_type as usize];
@@ -458,7 +458,7 @@ impl RegionSubject {
         self.allocator().wrap(&info)
     }
 
-    pub(super) fn detach(&self, region: Region) -> Result<(), (GpuError, Region)> {
+    pub fn detach(&self, region: Region) -> Result<(), (GpuError, Region)> {
         let (buffer, offset, size) = (region.buffer(), region.copy_offset(), region.size());
         let was = self
             .allocator()
@@ -471,7 +471,7 @@ impl RegionSubject {
         Ok(())
     }
 
-    pub(super) fn map(&self, region: &Region) -> Result<NonNull<u8>, GpuError> {
+    pub fn map(&self, region: &Region) -> Result<NonNull<u8>, GpuError> {
         let mapping = self.allocator().map(region)?;
         assert_eq!(mapping.len() as u64, region.size());
         let at = NonNull::new(mapping.as_ptr()).expect("no null");
@@ -483,7 +483,7 @@ impl RegionSubject {
         Ok(at)
     }
 
-    pub(super) fn unmap(&self, region: &Region) {
+    pub fn unmap(&self, region: &Region) {
         let mapping = self
             .maps
             .borrow_mut()
@@ -492,7 +492,7 @@ impl RegionSubject {
         drop(mapping.expect("the program unmaps what it mapped"));
     }
 
-    pub(super) fn create_pool(&self, slot: usize, linear: bool) -> Result<(), GpuError> {
+    pub fn create_pool(&self, slot: usize, linear: bool) -> Result<(), GpuError> {
         let memory_type = u32::from(self.types().len() > 1);
         let mut options = PoolOptions::new(memory_type);
         options.block_size = Some(1 << 20);
@@ -503,17 +503,17 @@ impl RegionSubject {
         Ok(())
     }
 
-    pub(super) fn destroy_pool(&self, slot: usize) -> Result<(), GpuError> {
+    pub fn destroy_pool(&self, slot: usize) -> Result<(), GpuError> {
         let pool = self.pools.borrow()[slot].expect("the program knows its pools");
         self.allocator().destroy_pool(pool)
     }
 
     /// Whether the device that calls back keeps it.
-    pub(super) fn is_the_devices(&self, id: RegionId) -> bool {
+    pub fn is_the_devices(&self, id: RegionId) -> bool {
         self.again.is_some_and(|again| again.has(id))
     }
 
-    pub(super) fn sums(&self) -> Sums {
+    pub fn sums(&self) -> Sums {
         let total = self.allocator().stats().total;
         // Kept buffers lie in regions that are nobody's.
         let mut kept = 0;
@@ -534,7 +534,7 @@ impl RegionSubject {
         }
     }
 
-    pub(super) fn walk(&self, each: &mut dyn FnMut(Piece)) {
+    pub fn walk(&self, each: &mut dyn FnMut(Piece)) {
         let picture = self.allocator().memory_map().unwrap();
         for (block, ranges) in picture
             .blocks_with_ranges()
@@ -559,17 +559,17 @@ impl RegionSubject {
         }
     }
 
-    pub(super) fn device_usage(&self) -> (u64, u64) {
+    pub fn device_usage(&self) -> (u64, u64) {
         let live = self.mock().live_counts();
         (live.memory - 1, live.bytes - BACKING)
     }
 
-    pub(super) fn memory(&self, memory: u64) -> Option<(u64, u32)> {
+    pub fn memory(&self, memory: u64) -> Option<(u64, u32)> {
         let found = self.mock().memory(MemoryHandle::from_raw(memory)?)?;
         Some((found.request.size, found.request.memory_type))
     }
 
-    pub(crate) fn refuse(&self, host: Option<u64>, device: Option<u64>) {
+    pub fn refuse(&self, host: Option<u64>, device: Option<u64>) {
         // SAFETY: on the heap until this ends.
         unsafe { self.host.as_ref() }.arm(host.map_or(HostFault::Never, HostFault::Nth));
         match device {
@@ -581,7 +581,7 @@ impl RegionSubject {
         }
     }
 
-    pub(crate) fn close(mut self) {
+    pub fn close(mut self) {
         assert!(
             self.maps.borrow().values().all(Vec::is_empty),
             "all was unmapped"

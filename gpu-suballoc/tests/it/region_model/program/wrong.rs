@@ -4,7 +4,7 @@ use super::*;
 
 impl RegionProgram<'_> {
     /// The n-th host request fails, the n-th device command, or both; then the same again without.
-    pub(super) fn refused(&mut self) -> Option<bool> {
+    pub fn refused(&mut self) -> Option<bool> {
         let (how, ask) = (self.bytes.next()?, self.request()?);
         if self.is_full(1) {
             return Some(false);
@@ -27,7 +27,7 @@ impl RegionProgram<'_> {
         Some(self.check_answer(&ask, again, false))
     }
 
-    pub(super) fn bad_request(&mut self) -> Option<bool> {
+    pub fn bad_request(&mut self) -> Option<bool> {
         let (which, ask) = (self.bytes.next()?, self.request()?);
         let side = self.side();
         let ask = RegionRequest {
@@ -96,7 +96,7 @@ impl RegionProgram<'_> {
         Some(true)
     }
 
-    pub(super) fn bad_crop(&mut self) -> Option<bool> {
+    pub fn bad_crop(&mut self) -> Option<bool> {
         let (picked, which) = (self.pick()?, self.bytes.next()?);
         let Some(index) = picked else {
             return Some(false);
@@ -132,7 +132,7 @@ impl RegionProgram<'_> {
     }
 
     /// Names of what was freed, long ago or just now.
-    pub(super) fn stale(&mut self) -> Option<bool> {
+    pub fn stale(&mut self) -> Option<bool> {
         let which = self.bytes.below(128)?;
         let side = self.side();
         let Some(index) = which.checked_rem(side.model.dead.len()) else {
@@ -154,7 +154,7 @@ impl RegionProgram<'_> {
     }
 
     /// Names and regions of the other allocator.
-    pub(super) fn foreign(&mut self) -> Option<bool> {
+    pub fn foreign(&mut self) -> Option<bool> {
         let which = self.bytes.below(256)?;
         let (mine, theirs) = (self.at, 1 - self.at);
         let Some(index) = which.checked_rem(self.sides[theirs].model.entries.len()) else {
@@ -185,7 +185,7 @@ impl RegionProgram<'_> {
     }
 
     /// A root under living crops, or a mapped region: kept, and still as it was.
-    pub(super) fn free_held(&mut self) -> Option<bool> {
+    pub fn free_held(&mut self) -> Option<bool> {
         let (which, how) = (self.bytes.below(64)?, self.bytes.next()?);
         let side = self.side();
         let entries = &side.model.entries;

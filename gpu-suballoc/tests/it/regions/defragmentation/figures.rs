@@ -4,7 +4,7 @@ use super::*;
 
 /// The same figures, from a walk over every range: free bytes beside regions, bytes of empty blocks, the largest hole, bytes moving.
 fn walked(scene: &Scene<'_>) -> [u64; 4] {
-    let map = scene.gpu.memory_map().unwrap();
+    let map = scene.must_memory_map();
     let (mut free, mut empty, mut largest, mut moving) = (0, 0, 0, 0);
     for (block, ranges) in map.blocks_with_ranges() {
         let of = |what| ranges.iter().filter(move |range| range.range_use == what);
@@ -21,7 +21,7 @@ fn walked(scene: &Scene<'_>) -> [u64; 4] {
 }
 
 fn check_figures(scene: &Scene<'_>) -> MemoryTotals {
-    let total = scene.gpu.stats().total;
+    let total = scene.total();
     let [free, empty, largest, moving] = walked(scene);
     // What is reserved for a move is no region's yet.
     assert_eq!(total.free_bytes_in_use(), free + moving);
@@ -37,14 +37,14 @@ fn check_figures(scene: &Scene<'_>) -> MemoryTotals {
 #[test]
 fn df12_figures_are_those_of_a_walk_before_during_and_after_on_every_device() {
     everywhere(small_blocks(), |scene| {
-        let mut left = scene.sparse(8, 4);
+        let left = scene.sparse(8, 4);
         let before = check_figures(scene);
         assert_eq!(before.reserved_percent(), Some(400));
-        assert_eq!(scene.gpu.stats().peak_block_bytes, 8 * MIB);
-        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        assert_eq!(scene.stats().peak_block_bytes, 8 * MIB);
+        let mut run = scene.must_defragment(all_moves());
         each_pass(&mut run, |mut pass| {
             let bytes: u64 = pass.moves().iter().map(|one| one.size()).sum();
-            let during = scene.gpu.stats().total;
+            let during = scene.total();
             assert_eq!(during.moving, pass.moves().len() as u64);
             assert_eq!(during.moving_bytes, bytes);
             let [_, _, _, moving] = walked(scene);
@@ -56,7 +56,7 @@ fn df12_figures_are_those_of_a_walk_before_during_and_after_on_every_device() {
         let after = check_figures(scene);
         assert!(after.block_bytes < before.block_bytes / 2, "{after:?}");
         assert_eq!((after.region_bytes, after.moving), (before.region_bytes, 0));
-        let stats = scene.gpu.stats();
+        let stats = scene.stats();
         assert_eq!(stats.peak_block_bytes, 8 * MIB, "the peak stays");
 
         // What people and tools read.
@@ -68,8 +68,8 @@ fn df12_figures_are_those_of_a_walk_before_during_and_after_on_every_device() {
             "{text}"
         );
         let mut json = String::new();
-        let map = scene.gpu.memory_map().unwrap();
-        scene.gpu.write_json(&map, &mut json).unwrap();
+        let map = scene.must_memory_map();
+        scene.write_json(&map, &mut json).unwrap();
         drop(map);
         for figure in [
             format!("\"LargestFreeBytes\":{}", after.largest_free_bound),
@@ -78,9 +78,8 @@ fn df12_figures_are_those_of_a_walk_before_during_and_after_on_every_device() {
         ] {
             assert!(json.contains(&figure), "{figure}");
         }
-        scene.check(&mut left);
-        scene.free_all(left);
-        let empty = scene.gpu.stats().total;
+        scene.check_and_free(left);
+        let empty = scene.total();
         assert_eq!(
             (empty.reserved_percent(), empty.free_bytes_in_use()),
             (None, 0)

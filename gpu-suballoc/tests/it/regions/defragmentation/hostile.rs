@@ -4,7 +4,7 @@ use super::*;
 
 fn bare(scene: &Scene<'_>, size: u64, alignment: u64) -> Region {
     let needs = ResourceRequirements::new(size, alignment);
-    scene.gpu.allocate(&needs, &shared()).unwrap()
+    scene.must_allocate(&needs, &shared())
 }
 
 /// How many of these lie in so many bytes of a place.
@@ -32,43 +32,38 @@ fn what_moves_has_at_its_new_place_all_bytes_that_its_value_says() {
         small(|scene| {
             let rest = (MIB - hole) / (8 * KIB);
             let hole = bare(&scene, hole, 256);
-            let mut pieces: Vec<_> = (0..rest)
-                .map(|_| Some(bare(&scene, 8 * KIB, 256)))
-                .collect();
+            let mut pieces = Vec::from_iter((0..rest).map(|_| Some(bare(&scene, 8 * KIB, 256))));
             let mut source = bare(&scene, 256 * KIB + 256, 64 * KIB);
-            assert_eq!(scene.gpu.stats().total.blocks, 2);
-            let reserved = scene.gpu.info(source.id()).unwrap().reserved;
+            assert_eq!(scene.total().blocks, 2);
+            let reserved = scene.must_info(source.id()).reserved;
             assert_eq!((source.size(), reserved), (256 * KIB + 256, 320 * KIB));
-            let tail = scene.gpu.crop(&source, 256 * KIB, 256, 4);
+            let tail = scene.crop(&source, 256 * KIB, 256, 4);
             let mut tail = tail.unwrap();
             scene.free(hole);
             for piece in pieces.iter_mut().skip(1).step_by(2).take(20) {
                 scene.free(piece.take().unwrap());
             }
-            let options = DefragmentationOptions::new().move_bare_regions();
-            let mut run = scene.gpu.defragment(options).expect("nobody is at it");
-            let mut pass = run.next_pass().unwrap();
+            let options = all_moves().move_bare_regions();
+            let mut run = scene.must_defragment(options);
+            let pass = run.next_pass().unwrap();
             assert_eq!(pass.moves().len(), moves);
             for one in pass.moves() {
                 let to = (Some(one.to().memory), one.to().offset);
                 assert_eq!(neighbours_in(&pieces, to, one.size()), 0, "the copy");
             }
-            pass.set_outcomes(MoveOutcome::Copied);
-            pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+            all_moved(pass);
             drop(run);
-            scene.gpu.refresh(&mut source).expect("ours");
-            scene.gpu.refresh(&mut tail).expect("ours");
+            scene.refresh(&mut source).expect("ours");
+            scene.refresh(&mut tail).expect("ours");
             // What of it was not asked for is known as before.
-            let map = scene.gpu.memory_map().unwrap();
-            let mut ranges = map.blocks_with_ranges().flat_map(|(_, ranges)| ranges);
+            let map = scene.must_memory_map();
+            let mut ranges = ranges_of(&map);
             let range = ranges.find(|range| range.id == Some(source.id()));
             assert_eq!(range.map(|range| range.padding), Some(64 * KIB - 256));
             let of_tail = neighbours_in(&pieces, (tail.memory(), tail.offset()), tail.size());
             scene.free(tail);
             scene.free(source);
-            for piece in pieces.into_iter().flatten() {
-                scene.free(piece);
-            }
+            scene.free_each(pieces.into_iter().flatten());
             assert_eq!(of_tail, 0, "the crop");
         });
     }
@@ -80,9 +75,9 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_another_pool() {
     small(|scene| {
         let pool = scene.pool_of(MIB, 1);
         let within = shared().pool(pool);
-        let mut inside: Vec<_> = (0..32).map(|_| Some(scene.piece(1, &within))).collect();
+        let mut inside = times(32, || Some(scene.piece(1, &within)));
         // The default pool: two blocks with room in both.
-        let mut outside: Vec<_> = (0..32).map(|_| Some(scene.piece(1, &shared()))).collect();
+        let mut outside = times(32, || Some(scene.piece(1, &shared())));
         for index in (0..32).filter(|index| index % 4 != 0) {
             scene.free(inside[index].take().unwrap());
             if index > 4 {
@@ -96,21 +91,21 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_another_pool() {
             if state.0 && state.1.is_none() {
                 // As another thread might: one of the pool's goes, a buffer of another pool comes.
                 let victim = inside.iter().flatten().find(|region| {
-                    region.id() != id && region.memory() == scene.gpu.info(id).unwrap().memory
+                    region.id() != id && region.memory() == scene.must_info(id).memory
                 });
                 let victim = victim.unwrap().id();
-                scene.gpu.free_id(victim).unwrap();
+                scene.free_id(victim).unwrap();
                 state.1 = Some(victim);
                 state.2 = Some(scene.piece(1, &shared()));
             }
             true
         };
-        let options = DefragmentationOptions::new().pool(pool).filter(&filter);
-        let mut run = scene.gpu.defragment(options).unwrap();
+        let options = all_moves().pool(pool).filter(&filter);
+        let mut run = scene.must_defragment(options);
         state.lock().unwrap().0 = true;
         let pass = run.next_pass().unwrap();
         let newcomer = state.lock().unwrap().2.as_ref().unwrap().id();
-        let moves: Vec<_> = pass.moves().iter().map(|one| one.region()).collect();
+        let moves = Vec::from_iter(pass.moves().iter().map(|one| one.region()));
         drop(pass);
         drop(run);
         let (_, victim, newborn, seen) = state.into_inner().unwrap();
@@ -120,7 +115,7 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_another_pool() {
                 scene.free(region);
             }
         }
-        scene.gpu.destroy_pool(pool).unwrap();
+        scene.must_destroy_pool(pool);
         assert!(
             !seen.contains(&newcomer),
             "the filter is asked of a region of another pool"
@@ -185,7 +180,7 @@ unsafe impl DeviceMemory for Reusing<'_> {
 /// back wants no place.
 #[test]
 fn df13_a_kept_buffer_lies_where_it_was_moved_to() {
-    let mock = mock_of(MockProfile::Nvidia);
+    let mock = mock_of(Nvidia);
     let device = Reusing {
         inner: &mock,
         live: Mutex::default(),
@@ -197,31 +192,27 @@ fn df13_a_kept_buffer_lies_where_it_was_moved_to() {
         ..small_blocks()
     };
     let gpu = over_with(&device, FromGlobalAlloc::SYSTEM, options);
-    let info = BufferInfo::new(64 * KIB, COPIED);
+    let info = copied(64 * KIB);
     let piece = || gpu.create_buffer(&info, &shared()).unwrap();
     let move_all = |force: Option<u64>| {
-        let mut run = gpu.defragment(DefragmentationOptions::new()).unwrap();
+        let mut run = gpu.defragment(all_moves()).unwrap();
         let mut pass = run.next_pass().unwrap();
         assert_eq!(pass.moves().len(), 1);
         let image = ImageInfo::new_2d(37, 8, 8, ImageUsage::TRANSFER_DST);
-        assert_eq!(
-            pass.make_image(0, &image).unwrap_err(),
-            GpuMisuse::NoImage.into()
-        );
+        assert_eq!(pass.make_image(0, &image), refusal(NoImage));
         device.next.lock().unwrap().1 = force;
         pass.make_buffer(0).unwrap();
-        pass.set_outcomes(MoveOutcome::Copied);
-        pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+        all_moved(pass);
     };
     let free = |region| gpu.free(region).unwrap();
-    let mut first: Vec<_> = (0..16).map(|_| piece()).collect();
-    let mut second: Vec<_> = (0..16).map(|_| piece()).collect();
+    let mut first = times(16, &piece);
+    let mut second = times(16, &piece);
     let region = first.remove(0);
     first.into_iter().for_each(free);
     second.drain(12..).for_each(free);
     let handle = region.buffer().unwrap().as_raw();
     move_all(None);
-    let mut third: Vec<_> = (0..16).map(|_| piece()).collect();
+    let mut third = times(16, &piece);
     second.into_iter().for_each(free);
     third.drain(..3).for_each(free);
     third.drain(12..).for_each(free);
@@ -235,7 +226,7 @@ fn df13_a_kept_buffer_lies_where_it_was_moved_to() {
         .map(|crop| gpu.free(crop).unwrap());
     free(again);
     third.into_iter().for_each(free);
-    gpu.close().map_err(|refused| refused.error).unwrap();
+    end(gpu);
     assert_eq!((says, crop), (bound, Ok(())), "a buffer made a moment ago");
 }
 
@@ -247,22 +238,17 @@ fn df4_a_pool_that_is_being_defragmented_is_not_destroyed() {
             keep_empty: Some(4 * MIB),
             ..pool_options(MIB, 0)
         };
-        let pool = scene.gpu.create_pool(&options).unwrap();
+        let pool = scene.must_create_pool(&options);
         let left = scene.sparse_with(2, 4, &shared().pool(pool));
-        let run = DefragmentationOptions::new()
-            .pool(pool)
-            .max_moves_per_pass(1);
-        let mut run = scene.gpu.defragment(run).unwrap();
+        let run = all_moves().pool(pool).max_moves_per_pass(1);
+        let mut run = scene.must_defragment(run);
         let pass = run.next_pass().unwrap();
         assert_eq!(pass.moves().len(), 1);
         drop(pass);
-        left.into_iter().for_each(|(_, region)| scene.free(region));
-        assert_eq!(
-            scene.gpu.destroy_pool(pool),
-            Err(GpuMisuse::Defragmenting.into())
-        );
+        scene.free_all(left);
+        assert_eq!(scene.destroy_pool(pool), refusal(Defragmenting));
         drop(run);
-        assert_eq!(scene.gpu.destroy_pool(pool), Ok(()));
+        assert_eq!(scene.destroy_pool(pool), Ok(()));
         assert_eq!(scene.objects(), 0);
     });
 }
@@ -274,21 +260,21 @@ fn df13_a_crop_of_what_stays_is_refreshed() {
         let left = scene.sparse(2, 4);
         let own = alone();
         let needs = ResourceRequirements::new(256, 256);
-        let region = scene.gpu.allocate(&needs, &own).unwrap();
-        let mut crop = scene.gpu.crop(&region, 0, 64, 4).unwrap();
+        let region = scene.must_allocate(&needs, &own);
+        let mut crop = scene.must_crop(&region, 0, 64, 4);
         let place = (crop.memory(), crop.offset());
-        let run = scene.gpu.defragment(DefragmentationOptions::new());
+        let run = scene.defragment(all_moves());
         let mut run = run.unwrap();
         let mut pass = run.next_pass().unwrap();
         assert!(!pass.is_empty());
         copy(scene.mock, &mut pass);
         pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
         drop(run);
-        assert_eq!(scene.gpu.refresh(&mut crop), Ok(()));
+        assert_eq!(scene.refresh(&mut crop), Ok(()));
         assert_eq!((crop.memory(), crop.offset()), place);
         scene.free(crop);
         scene.free(region);
-        left.into_iter().for_each(|(_, region)| scene.free(region));
+        scene.free_all(left);
     });
 }
 
@@ -296,32 +282,29 @@ fn df13_a_crop_of_what_stays_is_refreshed() {
 #[test]
 fn df7_a_second_buffer_that_needs_more_than_its_region_has_is_not_bound() {
     small(|scene| {
-        let lasting = shared().lifetime(Lifetime::Persistent);
+        let lasting = shared().lifetime(Persistent);
         let buffer = |size, options: &RegionOptions<'_>| {
-            let info = BufferInfo::new(size, COPIED);
-            scene.gpu.create_buffer(&info, options).unwrap()
+            let info = copied(size);
+            scene.must_create_buffer(&info, options)
         };
-        let mut first: Vec<_> = (0..16).map(|_| buffer(PIECE, &shared())).collect();
-        let mut second: Vec<_> = (0..8).map(|_| buffer(256, &lasting)).collect();
+        let mut first = times(16, || buffer(PIECE, &shared()));
+        let mut second = times(8, || buffer(256, &lasting));
         second.push(buffer(PIECE, &shared()));
         first.drain(8..).for_each(|region| scene.free(region));
-        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        let mut run = scene.must_defragment(all_moves());
         let mut pass = run.next_pass().unwrap();
         assert_eq!(pass.moves().len(), 9);
         let before = scene.mock.live_counts().buffers;
         scene.mock.require_more(1);
         for index in 0..9 {
             let made = pass.make_buffer(index);
-            assert_eq!(made, Err(GpuMisuse::WrongPlace.into()), "move {index}");
+            assert_eq!(made, refusal(WrongPlace), "move {index}");
         }
         assert_eq!(scene.mock.live_counts().buffers, before);
         scene.mock.require_more(0);
         assert!((0..9).all(|index| pass.make_buffer(index).is_ok()));
         pass.finish(|_, result| assert_eq!(result, MoveResult::Stayed));
         drop(run);
-        first
-            .into_iter()
-            .chain(second)
-            .for_each(|region| scene.free(region));
+        scene.free_each(first.into_iter().chain(second));
     });
 }

@@ -23,17 +23,17 @@ fn small_blocks() -> AllocatorOptions {
 }
 
 fn small(body: impl FnOnce(Scene<'_>)) {
-    scene(MockProfile::Nvidia, small_blocks(), body);
+    scene(Nvidia, small_blocks(), body);
 }
 
 fn mappable() -> RegionOptions<'static> {
-    visible().dedicated(DedicatedPolicy::Never)
+    visible().dedicated(Never)
 }
 
 impl Scene<'_> {
     /// A buffer of one piece, in which each byte is `byte`.
     fn piece(&self, byte: u8, options: &RegionOptions<'_>) -> Region {
-        let info = BufferInfo::new(PIECE, COPIED);
+        let info = copied(PIECE);
         let region = self.gpu.create_buffer(&info, options).unwrap();
         let buffer = region.buffer().unwrap();
         assert!(self.mock.fill_buffer(buffer, 0, PIECE, byte));
@@ -51,9 +51,10 @@ impl Scene<'_> {
         stride: usize,
         options: &RegionOptions<'_>,
     ) -> Vec<(u8, Region)> {
-        let all: Vec<_> = (0..16 * u16::from(blocks))
-            .map(|number| (number as u8, self.piece(number as u8, options)))
-            .collect();
+        let all = Vec::from_iter(
+            (0..16 * u16::from(blocks))
+                .map(|number| (number as u8, self.piece(number as u8, options))),
+        );
         assert_eq!(self.gpu.stats().total.blocks, u64::from(blocks));
         let mut left = Vec::new();
         for (index, (number, region)) in all.into_iter().enumerate() {
@@ -84,6 +85,11 @@ impl Scene<'_> {
         }
     }
 
+    fn check_and_free(&self, mut regions: Vec<(u8, Region)>) {
+        self.check(&mut regions);
+        self.free_all(regions);
+    }
+
     fn free_all(&self, regions: Vec<(u8, Region)>) {
         regions
             .into_iter()
@@ -111,12 +117,12 @@ fn defragment(
     scene: &Scene<'_>,
     options: DefragmentationOptions<'_>,
 ) -> (Vec<usize>, DefragmentationTotals) {
-    let mut run = scene.gpu.defragment(options).expect("nobody is at it");
+    let mut run = scene.must_defragment(options);
     let mut passes = Vec::new();
     each_pass(&mut run, |mut pass| {
         passes.push(pass.moves().len());
         copy(scene.mock, &mut pass);
-        let moves: Vec<_> = pass.moves().iter().map(|one| one.region()).collect();
+        let moves = Vec::from_iter(pass.moves().iter().map(|one| one.region()));
         let mut reported = Vec::new();
         pass.finish(|one, result| {
             assert_eq!(result, MoveResult::Moved);

@@ -5,52 +5,51 @@ use super::*;
 #[test]
 fn df13_four_blocks_with_a_buffer_at_offset_0_each_become_one() {
     small(|scene| {
-        let mut left = scene.sparse(4, 16);
+        let left = scene.sparse(4, 16);
         assert_eq!(left.len(), 4);
         assert!(left.iter().all(|(_, region)| region.offset() == 0));
-        let map = scene.gpu.memory_map().unwrap();
-        let ranges = map.blocks_with_ranges().flat_map(|(_, ranges)| ranges);
-        let alignments: Vec<_> = ranges
-            .filter(|range| range.range_use == RangeUse::Region)
-            .map(|range| range.alignment)
-            .collect();
+        let map = scene.must_memory_map();
+        let ranges = ranges_of(&map);
+        let alignments = Vec::from_iter(
+            ranges
+                .filter(|range| range.range_use == RangeUse::Region)
+                .map(|range| range.alignment),
+        );
         assert!(
             alignments.iter().all(|alignment| *alignment > 0),
             "{alignments:?}"
         );
         drop(map);
-        let (passes, totals) = defragment(&scene, DefragmentationOptions::new());
+        let (passes, totals) = defragment(&scene, all_moves());
         assert_eq!(
             (passes, totals.freed_blocks, totals.freed_bytes),
             (vec![3], 3, 3 * MIB)
         );
         assert_eq!((totals.moves, totals.moved_bytes), (3, 3 * PIECE));
-        assert_eq!(scene.gpu.stats().total.blocks, 1);
+        assert_eq!(scene.total().blocks, 1);
         assert_eq!(scene.objects(), 1);
-        scene.check(&mut left);
-        scene.free_all(left);
+        scene.check_and_free(left);
     });
 }
 
 #[test]
 fn df1_a_plan_is_a_defragmentation_that_is_dropped() {
     small(|scene| {
-        let mut left = scene.sparse(4, 4);
-        let before = scene.gpu.stats().total;
-        let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        let left = scene.sparse(4, 4);
+        let before = scene.total();
+        let run = scene.must_defragment(all_moves());
         assert_eq!(
             (run.totals().planned_blocks, run.totals().planned_bytes),
             (2, 2 * MIB)
         );
-        let second = scene.gpu.defragment(DefragmentationOptions::new());
-        assert_eq!(second.err(), Some(GpuMisuse::Defragmenting.into()));
+        let second = scene.defragment(all_moves());
+        assert_eq!(second.map(drop), refusal(Defragmenting));
         drop(run);
-        assert_eq!(scene.gpu.stats().total, before);
+        assert_eq!(scene.total(), before);
         // The blocks are ordinary ones again: all the room there was is there.
-        let filled: Vec<_> = (0..48).map(|_| (0, scene.piece(0, &shared()))).collect();
-        assert_eq!(scene.gpu.stats().total.blocks, 4);
-        scene.check(&mut left);
-        scene.free_all(left);
+        let filled = times(48, || (0, scene.piece(0, &shared())));
+        assert_eq!(scene.total().blocks, 4);
+        scene.check_and_free(left);
         scene.free_all(filled);
     });
 }
@@ -59,9 +58,8 @@ fn df1_a_plan_is_a_defragmentation_that_is_dropped() {
 #[test]
 fn df1_a_block_that_drains_takes_what_moves() {
     small(|scene| {
-        let mut left: Vec<_> = (0..64)
-            .map(|number| (number, scene.piece(number, &shared())))
-            .collect();
+        let mut left =
+            Vec::from_iter((0..64).map(|number| (number, scene.piece(number, &shared()))));
         let first = left[0].1.memory();
         let goes = |at: &usize| match *at {
             at @ 0..16 => ![5, 7].contains(&at),
@@ -76,37 +74,27 @@ fn df1_a_block_that_drains_takes_what_moves() {
             left.push((number, scene.piece(number, &shared())));
             assert_ne!(left.last().unwrap().1.memory(), first, "it is closed");
         }
-        let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+        let (_, totals) = defragment(&scene, all_moves());
         assert_eq!((totals.moves, totals.freed_blocks), (2, 1), "{totals:?}");
         assert_eq!(scene.objects(), 3);
-        scene.check(&mut left);
-        scene.free_all(left);
+        scene.check_and_free(left);
     });
 }
 
 #[test]
 fn df1_limits_cut_the_same_moves_into_passes() {
     for (options, most) in [
-        (DefragmentationOptions::new().max_moves_per_pass(3), 3),
-        (
-            DefragmentationOptions::new().max_bytes_per_pass(2 * PIECE),
-            2,
-        ),
-        (
-            DefragmentationOptions::new()
-                .max_bytes_per_pass(1)
-                .max_moves_per_pass(0),
-            1,
-        ),
+        (all_moves().max_moves_per_pass(3), 3),
+        (all_moves().max_bytes_per_pass(2 * PIECE), 2),
+        (all_moves().max_bytes_per_pass(1).max_moves_per_pass(0), 1),
     ] {
         small(|scene| {
-            let mut left = scene.sparse(6, 4);
+            let left = scene.sparse(6, 4);
             let (passes, totals) = defragment(&scene, options);
             assert!(passes.iter().all(|moves| *moves <= most), "{passes:?}");
             assert_eq!((passes.iter().sum::<usize>(), totals.freed_blocks), (16, 4));
             assert_eq!(totals.passes as usize, passes.len());
-            scene.check(&mut left);
-            scene.free_all(left);
+            scene.check_and_free(left);
         });
     }
 }
@@ -115,37 +103,34 @@ fn df1_limits_cut_the_same_moves_into_passes() {
 fn df1_one_pool_alone() {
     small(|scene| {
         let options = pool_options(MIB, 0);
-        let pool = scene.gpu.create_pool(&options).unwrap();
+        let pool = scene.must_create_pool(&options);
         let within = shared().pool(pool);
-        let mut inside: Vec<_> = (0..32).map(|n| (n, scene.piece(n, &within))).collect();
+        let mut inside = Vec::from_iter((0..32).map(|n| (n, scene.piece(n, &within))));
         let mut outside = scene.sparse_beside(2);
         for index in (0..32).rev().filter(|index| index % 4 != 0) {
             scene.free(inside.swap_remove(index).1);
         }
-        let blocks = scene.gpu.stats().total.blocks;
-        let (_, totals) = defragment(&scene, DefragmentationOptions::new().pool(pool));
+        let blocks = scene.total().blocks;
+        let (_, totals) = defragment(&scene, all_moves().pool(pool));
         assert_eq!((totals.moves, totals.freed_blocks), (4, 1));
-        assert_eq!(scene.gpu.stats().total.blocks, blocks - 1);
+        assert_eq!(scene.total().blocks, blocks - 1);
         scene.check(&mut inside);
         scene.check(&mut outside);
-        let values: Vec<_> = outside.iter().map(|(_, region)| region.id()).collect();
+        let values = Vec::from_iter(outside.iter().map(|(_, region)| region.id()));
         assert_eq!(values.len(), 4);
         scene.free_all(inside);
         scene.free_all(outside);
-        scene.gpu.destroy_pool(pool).unwrap();
-        let gone = scene
-            .gpu
-            .defragment(DefragmentationOptions::new().pool(pool));
-        assert_eq!(gone.err(), Some(GpuMisuse::NoSuchPool.into()));
+        scene.must_destroy_pool(pool);
+        let gone = scene.defragment(all_moves().pool(pool));
+        assert_eq!(gone.map(drop), refusal(NoSuchPool));
     });
 }
 
 impl Scene<'_> {
     /// Two blocks with two pieces each, of the device's own pool.
     fn sparse_beside(&self, blocks: u8) -> Vec<(u8, Region)> {
-        let all: Vec<_> = (0..16 * blocks)
-            .map(|number| (number, self.piece(number, &shared())))
-            .collect();
+        let all =
+            Vec::from_iter((0..16 * blocks).map(|number| (number, self.piece(number, &shared()))));
         let (left, freed): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(number, _)| number % 8 == 0);
         self.free_all(freed);
@@ -156,30 +141,29 @@ impl Scene<'_> {
 #[test]
 fn df2_a_reserved_place_is_counted_and_in_nobodys_way() {
     small(|scene| {
-        let mut left = scene.sparse(4, 4);
-        let before = scene.gpu.stats().total;
-        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        let left = scene.sparse(4, 4);
+        let before = scene.total();
+        let mut run = scene.must_defragment(all_moves());
         let mut pass = run.next_pass().unwrap();
         let moves = pass.moves().len() as u64;
         assert_eq!(moves, 8);
         copy(scene.mock, &mut pass);
-        let total = scene.gpu.stats().total;
+        let total = scene.total();
         let seen = (total.moving, total.regions, total.region_bytes);
         assert_eq!(seen, (moves, before.regions, before.region_bytes));
         // No region of the map is a reserved place.
-        let leaks = scene.gpu.memory_map().unwrap().leaks().count();
+        let leaks = scene.must_memory_map().leaks().count();
         assert_eq!(leaks as u64, before.regions);
-        let taken: Vec<_> = pass.moves().iter().map(|one| one.to()).collect();
-        let more: Vec<_> = (0..40).map(|_| scene.piece(0, &shared())).collect();
+        let taken = Vec::from_iter(pass.moves().iter().map(|one| one.to()));
+        let more = times(40, || scene.piece(0, &shared()));
         for region in &more {
             let place = (region.memory().unwrap(), region.offset());
             assert!(taken.iter().all(|to| (to.memory, to.offset) != place));
         }
         drop(pass);
-        assert_eq!(scene.gpu.stats().total.moving, 0);
+        assert_eq!(scene.total().moving, 0);
         drop(run);
         scene.free_each(more);
-        scene.check(&mut left);
-        scene.free_all(left);
+        scene.check_and_free(left);
     });
 }

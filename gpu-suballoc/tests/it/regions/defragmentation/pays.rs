@@ -16,24 +16,23 @@ fn left_and_moved(seed: u64, freed: u64) -> [u64; 2] {
                 let power = KIB << (rng.next() % 10);
                 let size = power + rng.next() % power;
                 let needs = ResourceRequirements::new(size, 256);
-                scene.gpu.allocate(&needs, &shared()).unwrap()
+                scene.must_allocate(&needs, &shared())
             })
             .collect();
         let (gone, live): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|_| rng.next() % 100 < freed);
         scene.free_each(gone);
-        let options = DefragmentationOptions::new().move_bare_regions();
-        let mut run = scene.gpu.defragment(options).unwrap();
-        each_pass(&mut run, |mut pass| {
-            pass.set_outcomes(MoveOutcome::Copied);
-            pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+        let options = all_moves().move_bare_regions();
+        let mut run = scene.must_defragment(options);
+        each_pass(&mut run, |pass| {
+            all_moved(pass);
         });
         let moved = run.totals().moved_bytes;
         drop(run);
-        let total = scene.gpu.stats().total;
+        let total = scene.total();
         parts = [total.block_bytes, moved].map(|bytes| bytes * 100 / total.region_bytes);
         for mut region in live {
-            scene.gpu.refresh(&mut region).unwrap();
+            scene.refresh(&mut region).unwrap();
             scene.free(region);
         }
     });

@@ -15,12 +15,12 @@ fn df9_what_never_moves_has_blocks_of_its_own_on_every_device() {
                 if number % 20 == 0 {
                     let options = shared().pinned();
                     pinned.push(scene.piece(number, &options));
-                    pinned.push(scene.gpu.allocate(&needs, &options).unwrap());
-                    pinned.push(scene.gpu.create_image(&image, &options).unwrap());
+                    pinned.push(scene.must_allocate(&needs, &options));
+                    pinned.push(scene.create_image(&image, &options).unwrap());
                     let small = ResourceRequirements::new(256, 256);
-                    for lifetime in [Lifetime::Transient, Lifetime::Persistent] {
+                    for lifetime in [Transient, Persistent] {
                         let options = options.lifetime(lifetime);
-                        pinned.push(scene.gpu.allocate(&small, &options).unwrap());
+                        pinned.push(scene.must_allocate(&small, &options));
                     }
                 } else {
                     moving.push((number, scene.piece(number, &shared())));
@@ -40,11 +40,8 @@ fn df9_what_never_moves_has_blocks_of_its_own_on_every_device() {
                     scene.free(one.1);
                 }
             }
-            let places: Vec<_> = pinned
-                .iter()
-                .map(|one| (one.memory(), one.offset()))
-                .collect();
-            let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+            let places = Vec::from_iter(pinned.iter().map(|one| (one.memory(), one.offset())));
+            let mut run = scene.must_defragment(all_moves());
             assert_eq!(run.skipped().pinned, pinned.len() as u32);
             assert_eq!(
                 run.totals().planned_blocks,
@@ -59,7 +56,7 @@ fn df9_what_never_moves_has_blocks_of_its_own_on_every_device() {
             drop(run);
             scene.check(&mut left);
             for (region, place) in pinned.iter_mut().zip(places) {
-                scene.gpu.refresh(region).unwrap();
+                scene.refresh(region).unwrap();
                 assert_eq!((region.memory(), region.offset()), place);
             }
             scene.free_all(left);
@@ -71,25 +68,23 @@ fn df9_what_never_moves_has_blocks_of_its_own_on_every_device() {
 #[test]
 fn df9_a_pool_is_pinned_as_a_whole() {
     small(|scene| {
-        let info = BufferInfo::new(PIECE, COPIED);
+        let info = copied(PIECE);
         let pool = |pinned| {
             let options = PoolOptions {
                 block_size: Some(MIB),
                 pinned,
                 ..PoolOptions::new(0)
             };
-            scene.gpu.create_pool(&options).unwrap()
+            scene.must_create_pool(&options)
         };
         let (moves, stays) = (pool(false), pool(true));
-        let refused = scene
-            .gpu
-            .create_buffer(&info, &shared().pool(moves).pinned());
-        assert_eq!(refused.unwrap_err(), GpuMisuse::PoolNotPinned.into());
+        let refused = scene.create_buffer(&info, &shared().pool(moves).pinned());
+        assert_eq!(refused, refusal(PoolNotPinned));
         let sparse = |pool, pinned: bool| {
             let options = shared().pool(pool);
             let options = if pinned { options.pinned() } else { options };
             let mut left = Vec::new();
-            let all: Vec<_> = (0..64u8).map(|n| scene.piece(n, &options)).collect();
+            let all = Vec::from_iter((0..64u8).map(|n| scene.piece(n, &options)));
             for (number, region) in (0..).zip(all) {
                 if number % 4 == 0 {
                     left.push((number, region));
@@ -105,14 +100,14 @@ fn df9_a_pool_is_pinned_as_a_whole() {
             sparse(stays, false),
         ];
         let plan = |pool| {
-            let options = DefragmentationOptions::new().pool(pool);
-            let run = scene.gpu.defragment(options).unwrap();
+            let options = all_moves().pool(pool);
+            let run = scene.must_defragment(options);
             (run.totals().planned_blocks, run.skipped().pinned)
         };
         assert_eq!((plan(moves), plan(stays)), ((2, 0), (0, 32)));
         all.iter_mut().for_each(|left| scene.check(left));
         all.into_iter().for_each(|left| scene.free_all(left));
-        scene.gpu.destroy_pool(moves).unwrap();
-        scene.gpu.destroy_pool(stays).unwrap();
+        scene.must_destroy_pool(moves);
+        scene.must_destroy_pool(stays);
     });
 }

@@ -8,13 +8,13 @@ fn pinned(
     options: DefragmentationOptions<'_>,
 ) -> SkippedRegions {
     let mut skipped = SkippedRegions::default();
-    let mut config = MockProfile::Nvidia.config();
+    let mut config = Nvidia.config();
     config.rules.external_requires_dedicated = false;
     scene_on(&mock_with(config), small_blocks(), |scene| {
-        let first: Vec<_> = (0..12).map(|_| (1, scene.piece(1, &shared()))).collect();
+        let first = times(12, || (1, scene.piece(1, &shared())));
         let added = put(&scene);
-        let second: Vec<_> = (0..19).map(|n| (n, scene.piece(n, &shared()))).collect();
-        assert_eq!(scene.gpu.stats().total.blocks, 2);
+        let second = Vec::from_iter((0..19).map(|n| (n, scene.piece(n, &shared()))));
+        assert_eq!(scene.total().blocks, 2);
         let mut left = Vec::new();
         for (number, region) in first.into_iter().chain(second) {
             if number % 4 == 0 {
@@ -23,14 +23,11 @@ fn pinned(
                 scene.free(region);
             }
         }
-        let run = scene.gpu.defragment(options).unwrap();
+        let run = scene.must_defragment(options);
         skipped = run.skipped();
         drop(run);
-        scene.check(&mut left);
-        scene.free_all(left);
-        for region in added {
-            scene.free(region);
-        }
+        scene.check_and_free(left);
+        scene.free_each(added);
     });
     skipped
 }
@@ -40,32 +37,32 @@ fn df5_each_reason_keeps_its_block_and_is_counted() {
     type Put = fn(&Scene<'_>) -> Vec<Region>;
     fn of_usage(scene: &Scene<'_>, usage: BufferUsage) -> Vec<Region> {
         let info = BufferInfo::new(PIECE, usage);
-        vec![scene.gpu.create_buffer(&info, &shared()).unwrap()]
+        vec![scene.must_create_buffer(&info, &shared())]
     }
     let addressed: Put = |scene| of_usage(scene, COPIED | BufferUsage::SHADER_DEVICE_ADDRESS);
     let bare: Put = |scene| vec![scene.take(PIECE, &shared())];
-    let small: Put = |scene| vec![scene.take(256, &shared().lifetime(Lifetime::Persistent))];
+    let small: Put = |scene| vec![scene.take(256, &shared().lifetime(Persistent))];
     let tagged: Put = |scene| vec![scene.piece(1, &shared().tag(77))];
     let none = SkippedRegions::default();
     let waiting: Put = |scene| {
         let root = scene.piece(1, &shared());
-        let crop = scene.gpu.crop(&root, 0, 16, 4).unwrap();
-        scene.gpu.free_when_unused(root).unwrap();
+        let crop = scene.must_crop(&root, 0, 16, 4);
+        scene.free_when_unused(root).unwrap();
         vec![crop]
     };
     let shareable: Put = |scene| {
         let info = BufferInfo {
             external: ExternalHandleTypes::from_raw(1),
-            ..BufferInfo::new(PIECE, COPIED)
+            ..copied(PIECE)
         };
-        vec![scene.gpu.create_buffer(&info, &shared()).unwrap()]
+        vec![scene.must_create_buffer(&info, &shared())]
     };
     let (busy, external) = (
         skipped_only(|skipped| skipped.busy = 1),
         skipped_only(|skipped| skipped.external = 1),
     );
     let (all, all_but_77) = (|_, _| true, |_, tag| tag != 77);
-    let every = DefragmentationOptions::new();
+    let every = all_moves();
     let no_transfer = skipped_only(|skipped| skipped.no_transfer = 1);
     let device_address = skipped_only(|skipped| skipped.device_address = 1);
     let one_bare = skipped_only(|skipped| skipped.bare = 1);
@@ -95,21 +92,20 @@ fn df5_each_reason_keeps_its_block_and_is_counted() {
 #[test]
 fn df5_di1_a_mapped_region_keeps_its_block() {
     for for_life in [false, true] {
-        scene(MockProfile::IntelUma, small_blocks(), |scene| {
-            let mut left = scene.sparse_with(2, 4, &mappable());
-            let mapping = (!for_life).then(|| scene.gpu.map(&left[0].1).unwrap());
+        scene(IntelUma, small_blocks(), |scene| {
+            let left = scene.sparse_with(2, 4, &mappable());
+            let mapping = (!for_life).then(|| scene.must_map(&left[0].1));
             let mapped = for_life.then(|| scene.piece(9, &mappable().mapped()));
             let first = mapped.as_ref().and_then(Region::mapped);
-            let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+            let run = scene.must_defragment(all_moves());
             assert_eq!((run.skipped().mapped, run.totals().planned_blocks), (1, 1));
             drop(run);
-            let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+            let (_, totals) = defragment(&scene, all_moves());
             assert_eq!(totals.moves, 4, "the other block's");
             drop(mapping);
-            scene.check(&mut left);
-            scene.free_all(left);
+            scene.check_and_free(left);
             if let Some(mapped) = mapped {
-                assert_eq!(scene.gpu.info(mapped.id()).unwrap().mapped(), first);
+                assert_eq!(scene.must_info(mapped.id()).mapped(), first);
                 let mut kept = vec![(9, mapped)];
                 scene.check(&mut kept);
                 scene.free_all(kept);
@@ -121,7 +117,7 @@ fn df5_di1_a_mapped_region_keeps_its_block() {
 /// What a plan skips of a heap that `put` made; everything is freed afterwards.
 fn skipped_of(scene: &Scene<'_>, put: impl FnOnce(&Scene<'_>) -> Vec<Region>) -> SkippedRegions {
     let added = put(scene);
-    let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+    let run = scene.must_defragment(all_moves());
     let skipped = run.skipped();
     drop(run);
     scene.free_each(added);
@@ -138,13 +134,13 @@ fn skipped_only(count: impl FnOnce(&mut SkippedRegions)) -> SkippedRegions {
 fn df5_where_no_hole_is_large_enough_nothing_moves() {
     small(|scene| {
         // Half of the first block is free, in holes of one piece; of the second one two pieces are used, by one region.
-        let mut first: Vec<_> = (0..16u8).map(|n| (n, scene.piece(n, &shared()))).collect();
-        let info = BufferInfo::new(2 * PIECE, COPIED);
-        let large = scene.gpu.create_buffer(&info, &shared()).unwrap();
+        let mut first = Vec::from_iter((0..16u8).map(|n| (n, scene.piece(n, &shared()))));
+        let info = copied(2 * PIECE);
+        let large = scene.must_create_buffer(&info, &shared());
         for at in (0..8).rev() {
             scene.free(first.remove(2 * at).1);
         }
-        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        let mut run = scene.must_defragment(all_moves());
         assert_eq!(run.totals().planned_blocks, 1);
         assert!(run.next_pass().unwrap().is_empty());
         assert_eq!(run.skipped(), skipped_only(|skipped| skipped.no_room = 1));
@@ -160,10 +156,10 @@ fn df5_regions_outside_of_blocks_are_counted() {
     let none = SkippedRegions::default();
     small(|scene| {
         assert_eq!(skipped_of(&scene, |_| Vec::new()), none);
-        let info = BufferInfo::new(PIECE, COPIED);
-        let own = shared().dedicated(DedicatedPolicy::Required);
+        let info = copied(PIECE);
+        let own = shared().dedicated(Required);
         let dedicated = |scene: &Scene<'_>| {
-            let create = |_| scene.gpu.create_buffer(&info, &own).unwrap();
+            let create = |_| scene.must_create_buffer(&info, &own);
             (0..3).map(create).collect()
         };
         assert_eq!(
@@ -171,29 +167,23 @@ fn df5_regions_outside_of_blocks_are_counted() {
             skipped_only(|skipped| skipped.dedicated = 3)
         );
         let foreign = scene.foreign(4096, 1);
-        let wrapped = |scene: &Scene<'_>| {
-            vec![
-                scene
-                    .gpu
-                    .wrap(&WrapInfo::new(foreign.buffer, 4096))
-                    .unwrap(),
-            ]
-        };
+        let wrapped =
+            |scene: &Scene<'_>| vec![scene.must_wrap(&WrapInfo::new(foreign.buffer, 4096))];
         assert_eq!(
             skipped_of(&scene, wrapped),
             skipped_only(|skipped| skipped.wrapped = 1)
         );
-        let pool = scene.gpu.create_pool(&ring_options(MIB, 0)).unwrap();
+        let pool = scene.must_create_pool(&ring_options(MIB, 0));
         let needs = ResourceRequirements::new(PIECE, 256);
         let in_ring = |scene: &Scene<'_>| {
-            let allocate = |_| scene.gpu.allocate(&needs, &shared().pool(pool)).unwrap();
+            let allocate = |_| scene.must_allocate(&needs, &shared().pool(pool));
             (0..2).map(allocate).collect()
         };
         assert_eq!(
             skipped_of(&scene, in_ring),
             skipped_only(|skipped| skipped.linear = 2)
         );
-        scene.gpu.destroy_pool(pool).unwrap();
+        scene.must_destroy_pool(pool);
     });
     let options = AllocatorOptions {
         memory: MemoryOptions {
@@ -202,7 +192,7 @@ fn df5_regions_outside_of_blocks_are_counted() {
         },
         ..small_blocks()
     };
-    scene(MockProfile::IntelUma, options, |scene| {
+    scene(IntelUma, options, |scene| {
         let marked = |scene: &Scene<'_>| (0..20).map(|n| scene.piece(n, &mappable())).collect();
         assert_eq!(
             skipped_of(&scene, marked),

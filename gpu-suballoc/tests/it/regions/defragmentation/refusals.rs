@@ -10,35 +10,33 @@ fn df4_a_defragmentation_that_is_refused_gives_nothing_up() {
         max_reusable_buffers: 4,
         ..small_blocks()
     };
-    scene(MockProfile::Nvidia, options, |scene| {
+    scene(Nvidia, options, |scene| {
         let gone = scene.pool(0);
-        scene.gpu.destroy_pool(gone).unwrap();
+        scene.must_destroy_pool(gone);
         let two = PoolOptions {
             min_blocks: 2,
             block_size: Some(MIB),
             ..PoolOptions::new(0)
         };
-        let busy = scene.gpu.create_pool(&two).unwrap();
-        let run = scene
-            .gpu
-            .defragment(DefragmentationOptions::new().pool(busy));
+        let busy = scene.must_create_pool(&two);
+        let run = scene.defragment(all_moves().pool(busy));
         let run = run.expect("nobody is at it");
         let region = scene.piece(1, &shared());
-        scene.gpu.release(region).unwrap();
+        scene.release(region).unwrap();
         assert_eq!(scene.mock.live_counts().buffers, 1);
-        let every = DefragmentationOptions::new();
+        let every = all_moves();
         for (options, rule) in [
-            (every.pool(gone), GpuMisuse::NoSuchPool),
-            (every.pool(busy), GpuMisuse::Defragmenting),
-            (every, GpuMisuse::Defragmenting),
+            (every.pool(gone), NoSuchPool),
+            (every.pool(busy), Defragmenting),
+            (every, Defragmenting),
         ] {
-            let refused = scene.gpu.defragment(options).map(drop);
-            assert_eq!(refused, Err(rule.into()));
+            let refused = scene.defragment(options).map(drop);
+            assert_eq!(refused, refusal(rule));
             assert_eq!(scene.mock.live_counts().buffers, 1, "as it was");
         }
         drop(run);
-        scene.gpu.defragment(every).map(drop).expect("nobody is");
+        scene.defragment(every).map(drop).expect("nobody is");
         assert_eq!(scene.mock.live_counts().buffers, 0, "in the way");
-        scene.gpu.destroy_pool(busy).unwrap();
+        scene.must_destroy_pool(busy);
     });
 }

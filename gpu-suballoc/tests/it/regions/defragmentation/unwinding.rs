@@ -14,7 +14,7 @@ fn step(calls: &AtomicU32, at: u32) {
 /// Every buffer is bound where the allocator says that its region lies, in memory that is live.
 fn all_lie_where_they_are_said_to(scene: &Scene<'_>, left: &[(u8, Region)]) {
     for (_, region) in left {
-        let info = scene.gpu.info(region.id()).unwrap();
+        let info = scene.must_info(region.id());
         let said = info.memory.map(|memory| (memory, info.offset));
         let bound = scene.mock.buffer_bound(info.buffer.unwrap());
         assert_eq!(bound, said);
@@ -29,12 +29,10 @@ fn persevere(scene: &Scene<'_>, filter_at: Option<u32>, report_at: Option<u32>) 
         step(&filtered, filter_at.unwrap_or(u32::MAX));
         true
     };
-    let options = DefragmentationOptions::new()
-        .filter(&filter)
-        .max_moves_per_pass(3);
+    let options = all_moves().filter(&filter).max_moves_per_pass(3);
     let mut unwound = 0;
     let mut run = loop {
-        match catch_unwind(AssertUnwindSafe(|| scene.gpu.defragment(options))) {
+        match catch_unwind(AssertUnwindSafe(|| scene.defragment(options))) {
             Ok(run) => break run.unwrap(),
             Err(_) => unwound += 1,
         }
@@ -68,12 +66,12 @@ fn df3_a_filter_that_unwinds_at_any_call_leaves_every_region_where_its_record_sa
         let mut is_over = false;
         small(|scene| {
             let mut left = scene.sparse(3, 4);
-            let before = scene.gpu.stats().total;
+            let before = scene.total();
             let (times, _) = persevere(&scene, Some(at), None);
             unwound += times;
             is_over = times == 0;
             all_lie_where_they_are_said_to(&scene, &left);
-            let total = scene.gpu.stats().total;
+            let total = scene.total();
             assert_eq!((total.moving, total.moving_bytes), (0, 0));
             assert_eq!(
                 (total.regions, total.region_bytes),
@@ -81,10 +79,9 @@ fn df3_a_filter_that_unwinds_at_any_call_leaves_every_region_where_its_record_sa
             );
             scene.check(&mut left);
             // The next one finds nothing in its way.
-            let (_, totals) = defragment(&scene, DefragmentationOptions::new());
-            assert_eq!(scene.gpu.stats().total.blocks, 1, "{totals:?}");
-            scene.check(&mut left);
-            scene.free_all(left);
+            let (_, totals) = defragment(&scene, all_moves());
+            assert_eq!(scene.total().blocks, 1, "{totals:?}");
+            scene.check_and_free(left);
         });
         if is_over {
             break;
@@ -102,12 +99,11 @@ fn df3_a_report_that_unwinds_at_any_call_leaves_every_region_where_its_record_sa
             assert_eq!(times, 1, "report {at}");
             assert!(moves <= 8);
             all_lie_where_they_are_said_to(&scene, &left);
-            assert_eq!(scene.gpu.stats().total.moving, 0);
+            assert_eq!(scene.total().moving, 0);
             scene.check(&mut left);
-            let (_, totals) = defragment(&scene, DefragmentationOptions::new());
-            assert_eq!(scene.gpu.stats().total.blocks, 1, "{totals:?}");
-            scene.check(&mut left);
-            scene.free_all(left);
+            let (_, totals) = defragment(&scene, all_moves());
+            assert_eq!(scene.total().blocks, 1, "{totals:?}");
+            scene.check_and_free(left);
         });
     }
 }

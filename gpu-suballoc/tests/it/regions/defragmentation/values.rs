@@ -8,11 +8,11 @@ fn df4_a_value_from_before_its_move_is_refused_until_it_is_refreshed() {
         reuse: true,
         ..small_blocks()
     };
-    scene(MockProfile::IntelUma, options, |scene| {
+    scene(IntelUma, options, |scene| {
         let mut left = scene.sparse_with(4, 16, &mappable());
-        let crop = scene.gpu.crop(&left[0].1, 0, 64, 4).unwrap();
-        let other = scene.gpu.crop(&left[1].1, 0, 64, 4).unwrap();
-        let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+        let crop = scene.must_crop(&left[0].1, 0, 64, 4);
+        let other = scene.must_crop(&left[1].1, 0, 64, 4);
+        let (_, totals) = defragment(&scene, all_moves());
         assert_eq!(totals.moves, 3);
         let mut moved = 0;
         for (_, region) in &mut left {
@@ -23,11 +23,11 @@ fn df4_a_value_from_before_its_move_is_refused_until_it_is_refreshed() {
                 continue;
             }
             moved += 1;
-            let wrong = GpuMisuse::Moved;
-            assert_eq!(gpu.crop(region, 0, 4, 4).err(), Some(wrong.into()));
-            assert_eq!(gpu.map(region).err(), Some(wrong.into()));
-            assert_eq!(gpu.flush(region, 0, 4).err(), Some(wrong.into()));
-            assert_eq!(gpu.invalidate(region, 0, 4).err(), Some(wrong.into()));
+            let wrong = Moved;
+            assert_eq!(gpu.crop(region, 0, 4, 4), refusal(wrong));
+            assert_eq!(gpu.map(region).map(drop), refusal(wrong));
+            assert_eq!(gpu.flush(region, 0, 4), refusal(wrong));
+            assert_eq!(gpu.invalidate(region, 0, 4), refusal(wrong));
             let described = gpu.descriptor(region, 4, DescriptorUse::Storage);
             assert_eq!(described.err(), Some(wrong));
             gpu.refresh(region).unwrap();
@@ -39,33 +39,30 @@ fn df4_a_value_from_before_its_move_is_refused_until_it_is_refreshed() {
         }
         assert_eq!(moved, 3);
         for mut crop in [crop, other] {
-            let old = scene.gpu.crop(&crop, 0, 4, 4);
-            let has_moved = scene.gpu.info(crop.id()).unwrap().offset != crop.offset()
-                || scene.gpu.info(crop.id()).unwrap().memory != crop.memory();
-            assert_eq!(
-                old.as_ref().err().copied(),
-                has_moved.then(|| GpuMisuse::Moved.into())
-            );
+            let old = scene.crop(&crop, 0, 4, 4);
+            let has_moved = scene.must_info(crop.id()).offset != crop.offset()
+                || scene.must_info(crop.id()).memory != crop.memory();
+            assert_eq!(old.as_ref().err().copied(), has_moved.then(|| Moved.into()));
             if let Ok(inner) = old {
                 scene.free(inner);
             }
-            scene.gpu.refresh(&mut crop).unwrap();
-            scene.free(scene.gpu.crop(&crop, 0, 4, 4).unwrap());
+            scene.refresh(&mut crop).unwrap();
+            scene.free(scene.must_crop(&crop, 0, 4, 4));
             scene.free(crop);
         }
         // A value that is given back for reuse is not kept as it was.
         let (mut kept, mut freed) = (0, 0);
         scene.check(&mut left);
         for (_, region) in left {
-            scene.gpu.release(region).unwrap();
+            scene.release(region).unwrap();
             kept += 1;
         }
-        freed += scene.gpu.stats().total.regions;
+        freed += scene.total().regions;
         assert_eq!((kept, freed), (4, 4));
         let again = scene.piece(3, &mappable());
         assert_eq!(scene.read(&again, 16), [3; 16]);
         scene.free(again);
-        scene.gpu.set_reuse(false);
+        scene.set_reuse(false);
     });
 }
 
@@ -73,27 +70,27 @@ fn df4_a_value_from_before_its_move_is_refused_until_it_is_refreshed() {
 #[test]
 fn df4_ensure_buffer_answers_no_buffer_that_is_destroyed() {
     small(|scene| {
-        let info = BufferInfo::new(PIECE, COPIED);
+        let info = copied(PIECE);
         let left = scene.sparse(2, 8);
-        let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+        let (_, totals) = defragment(&scene, all_moves());
         assert!(totals.moves > 0);
         let mut moved = 0;
         for (number, region) in left {
-            let region = match scene.gpu.ensure_buffer(region, &info, &shared()) {
+            let region = match scene.ensure_buffer(region, &info, &shared()) {
                 Ok(region) => region,
                 Err(refused) => {
-                    assert_eq!(refused.error, GpuMisuse::Moved.into());
+                    assert_eq!(refused.error, Moved.into());
                     moved += 1;
                     let mut region = refused.value;
-                    scene.gpu.refresh(&mut region).unwrap();
-                    let ensured = scene.gpu.ensure_buffer(region, &info, &shared());
+                    scene.refresh(&mut region).unwrap();
+                    let ensured = scene.ensure_buffer(region, &info, &shared());
                     ensured.expect("refreshed, and large enough")
                 }
             };
             assert!(scene.mock.buffer(region.buffer().unwrap()).is_some());
             let mut one = [(number, region)];
             scene.check(&mut one);
-            one.into_iter().for_each(|(_, region)| scene.free(region));
+            scene.free_all(one.into());
         }
         assert_eq!(moved, totals.moves);
     });

@@ -18,11 +18,11 @@ fn h46_a_wrapped_buffer_is_mapped_only_where_its_memory_is_known() {
     nvidia(|s| {
         let foreign = s.foreign(4096, 2);
         let reason = |info: &WrapInfo<'_>| {
-            let region = s.gpu.wrap(info).unwrap();
-            let crop = s.gpu.crop(&region, 16, 16, 1).unwrap();
-            let error = s.gpu.map(&region).unwrap_err();
-            assert_eq!(s.gpu.map(&crop).unwrap_err(), error, "as its crops");
-            assert_eq!(s.gpu.flush(&crop, 0, 1).unwrap_err(), error);
+            let region = s.must_wrap(info);
+            let crop = s.must_crop(&region, 16, 16, 1);
+            let error = s.map(&region).unwrap_err();
+            assert_eq!(s.map(&crop).unwrap_err(), error, "as its crops");
+            assert_eq!(s.flush(&crop, 0, 1).unwrap_err(), error);
             s.free(crop);
             s.free(region);
             error
@@ -45,24 +45,18 @@ fn h46_a_wrapped_buffer_is_mapped_only_where_its_memory_is_known() {
         // Told its memory, two wraps of it share one mapping, and it ends with the last.
         let told = info.backing(backing(&s, &foreign, VISIBLE));
         let (whole, part) = (
-            s.gpu.wrap(&told).unwrap(),
-            s.gpu
-                .wrap(&WrapInfo {
-                    size: Some(96),
-                    ..told.offset(100)
-                })
-                .unwrap(),
+            s.must_wrap(&told),
+            s.must_wrap(&WrapInfo {
+                size: Some(96),
+                ..told.offset(100)
+            }),
         );
-        let crop = s.gpu.crop(&part, 4, 8, 4).unwrap();
+        let crop = s.must_crop(&part, 4, 8, 4);
         let offsets = [&whole, &part, &crop].map(Region::offset);
         assert_eq!(offsets, [0, 100, 104], "in its memory");
-        let maps = || (s.mock.calls(MockCall::Map), s.mock.calls(MockCall::Unmap));
+        let maps = || (s.mock.calls(Map), s.mock.calls(Unmap));
         let before = maps();
-        let (one, two, three) = (
-            s.gpu.map(&whole).unwrap(),
-            s.gpu.map(&part).unwrap(),
-            s.gpu.map(&crop).unwrap(),
-        );
+        let (one, two, three) = (s.must_map(&whole), s.must_map(&part), s.must_map(&crop));
         assert_eq!(
             (
                 two.as_ptr() as usize - one.as_ptr() as usize,
@@ -75,12 +69,12 @@ fn h46_a_wrapped_buffer_is_mapped_only_where_its_memory_is_known() {
         assert_eq!(s.read(&crop, 1), [42]);
         drop((one, two));
         assert_eq!(maps(), (before.0 + 1, before.1), "mapped once, and still");
-        s.gpu.flush(&crop, 0, 8).unwrap();
-        assert_eq!(s.mock.calls(MockCall::Flush), 0, "it is coherent");
+        s.flush(&crop, 0, 8).unwrap();
+        assert_eq!(s.mock.calls(Flush), 0, "it is coherent");
         drop(three);
         assert_eq!(maps(), (before.0 + 1, before.1 + 1));
-        let not_mapped = Err(GpuMisuse::NotMapped.into());
-        assert_eq!(s.gpu.flush(&crop, 0, 8), not_mapped, "any more");
+        let not_mapped = refusal(NotMapped);
+        assert_eq!(s.flush(&crop, 0, 8), not_mapped, "any more");
         s.free_each([crop, part, whole]);
     });
 }
@@ -95,12 +89,9 @@ fn a_mapping_of_the_applications_own_is_used_and_left_alone() {
             mapped: Some(start),
             ..backing(&s, &foreign, VISIBLE)
         };
-        let region = s
-            .gpu
-            .wrap(&WrapInfo::new(foreign.buffer, 64).offset(32).backing(told))
-            .unwrap();
+        let region = s.must_wrap(&WrapInfo::new(foreign.buffer, 64).offset(32).backing(told));
         let calls = s.mock.all_calls();
-        let mapping = s.gpu.map(&region).unwrap();
+        let mapping = s.must_map(&region);
         assert_eq!(mapping.as_ptr(), start.as_ptr().wrapping_add(32));
         assert_eq!(
             s.gpu.free(region).map_err(|refused| (
@@ -108,7 +99,7 @@ fn a_mapping_of_the_applications_own_is_used_and_left_alone() {
                 drop(mapping),
                 s.free(refused.value)
             )),
-            Err((GpuMisuse::Mapped.into(), (), ()))
+            Err((Mapped.into(), (), ()))
         );
         assert_eq!(s.mock.all_calls(), calls, "neither mapped nor unmapped");
         assert!(s.mock.memory(foreign.memory).unwrap().mapped.is_some());

@@ -2,8 +2,9 @@
 //! what the two devices say of themselves.
 //!
 //! Modes, links and bits are numbered as the public enums and sets are. The fuzz target includes this folder.
+#![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
-pub(crate) mod subject;
+pub mod subject;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
 use debug_guard::{FailingAllocator, Fault};
@@ -35,24 +36,24 @@ const UNKNOWN: u8 = 7;
 
 /// What a device says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DeviceSpec {
+pub struct DeviceSpec {
     /// Whose driver.
-    pub(crate) driver: Option<u32>,
+    pub driver: Option<u32>,
     /// Its hardware.
-    pub(crate) uuid: Option<u8>,
+    pub uuid: Option<u8>,
     /// Its driver's build.
-    pub(crate) driver_uuid: Option<u8>,
+    pub driver_uuid: Option<u8>,
     /// Bits of capability flags.
-    pub(crate) flags: u16,
+    pub flags: u16,
     /// Bits of handle types: semaphores in and out, memory in and out.
-    pub(crate) handles: [u8; 4],
+    pub handles: [u8; 4],
     /// What it says of links to others of its driver when it is asked: the sum of both, modulo 8.
-    pub(crate) link: u8,
+    pub link: u8,
 }
 
 /// At what a device refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
+pub enum Question {
     /// What it can do.
     Capabilities,
     /// What it knows of another.
@@ -61,7 +62,7 @@ pub(crate) enum Question {
 
 /// What came of making a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GroupOutcome {
+pub enum GroupOutcome {
     /// It is there.
     Group,
     /// A device is in a group, or was named twice, or is the 65th.
@@ -78,17 +79,17 @@ pub(crate) enum GroupOutcome {
 
 /// What an edge says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EdgeSeen {
+pub struct EdgeSeen {
     /// Wait, signal, read, write.
-    pub(crate) modes: [u8; 4],
+    pub modes: [u8; 4],
     /// Flags.
-    pub(crate) flags: u16,
+    pub flags: u16,
     /// Handles of semaphores and of memory.
-    pub(crate) handles: [u8; 2],
+    pub handles: [u8; 2],
     /// Class of the link.
-    pub(crate) link: u8,
+    pub link: u8,
     /// Whether a copy avoids the host.
-    pub(crate) peer_to_peer: bool,
+    pub peer_to_peer: bool,
 }
 
 /// What two different devices make of each other; `None` where one is isolated.
@@ -231,7 +232,7 @@ impl TopologyModel {
 ///
 /// # Panics
 /// Where a group is not as the list says.
-pub(crate) fn topology_ops(bytes: &[u8], make: impl Fn() -> TopologySubject) -> (Ran, Tried) {
+pub fn topology_ops(bytes: &[u8], make: impl Fn() -> TopologySubject) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
     let mut model = TopologyModel {

@@ -122,7 +122,7 @@ const LINKS: [LinkClass; 8] = [
 ];
 
 /// The subject.
-pub(crate) struct TopologySubject {
+pub struct TopologySubject {
     groups: [Option<DeviceGroup<SharedTopology, Memory>>; 4],
     cards: Vec<SharedTopology>,
     _alone: MutexGuard<'static, ()>,
@@ -130,7 +130,7 @@ pub(crate) struct TopologySubject {
 
 impl TopologySubject {
     /// Eighty devices in no group.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let cards = (0..80).map(|_| SharedTopology(Rc::default())).collect();
         Self {
@@ -157,11 +157,11 @@ impl TopologySubject {
 }
 
 impl TopologySubject {
-    pub(super) fn describe(&mut self, device: usize, says: DeviceSpec) {
+    pub fn describe(&mut self, device: usize, says: DeviceSpec) {
         self.cards[device].0.says.set(says);
     }
 
-    pub(super) fn make(
+    pub fn make(
         &mut self,
         group: usize,
         devices: &[usize],
@@ -196,7 +196,7 @@ impl TopologySubject {
         }
     }
 
-    pub(super) fn end(&mut self, group: usize, dissolve: bool) {
+    pub fn end(&mut self, group: usize, dissolve: bool) {
         let ending = self.groups[group]
             .take()
             .expect("the program ends what it made");
@@ -207,7 +207,7 @@ impl TopologySubject {
         }
     }
 
-    pub(super) fn index(&self, device: usize) -> Option<usize> {
+    pub fn index(&self, device: usize) -> Option<usize> {
         self.cards[device]
             .0
             .seat
@@ -215,7 +215,7 @@ impl TopologySubject {
             .map(|membership| membership.index)
     }
 
-    pub(super) fn edge(&self, group: usize, from: usize, to: usize) -> Option<EdgeSeen> {
+    pub fn edge(&self, group: usize, from: usize, to: usize) -> Option<EdgeSeen> {
         let seat = |device: usize| self.cards[device].0.seat.membership();
         let edge = self.groups[group].as_ref()?.edge(seat(from)?, seat(to)?)?;
         Some(EdgeSeen {
