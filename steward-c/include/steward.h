@@ -14,7 +14,8 @@
  *
  * Contexts, handles, bridges and numbers may be used from any thread. No function may be called from a signal handler. A child of fork uses what
  * its parent made, whatever other threads were doing; what they held stays allocated there. A child of a raw clone does not. A child uses no
- * allocator of device memory (steward-gpu.h). */
+ * allocator of device memory (steward-gpu.h). No other call uses what a call ends, on another thread or around it: an allocator's
+ * functions do not close the context that asks them. */
 #ifndef STEWARD_H
 #define STEWARD_H
 
