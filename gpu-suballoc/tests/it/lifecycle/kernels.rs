@@ -2,10 +2,11 @@
 
 use super::*;
 
+use crate::operations::caches::IDENTITY;
+
 #[test]
 fn h29_a_kernel_goes_pipelines_first_and_module_last() {
-    application!(memory, driver, home);
-    let context = acquire(&home, &memory, &driver);
+    application!(memory, driver, home, context);
     driver.log();
     drop(kernel(&context, 1));
     let made = [
@@ -48,15 +49,6 @@ fn h29_a_kernel_goes_pipelines_first_and_module_last() {
     assert_eq!(driver.log(), refused, "the pipeline that was made goes too");
 }
 
-const MINE: StoreIdentity = StoreIdentity {
-    vendor: 1,
-    device: 2,
-    driver_version: 3,
-    format: 4,
-    pipeline_cache_uuid: [5; 16],
-    device_uuid: [6; 16],
-};
-
 #[test]
 fn kernels_and_the_pipeline_cache_go_through_a_file() {
     application!(memory, driver, home);
@@ -65,7 +57,7 @@ fn kernels_and_the_pipeline_cache_go_through_a_file() {
         let context = acquire(&home, &memory, &driver);
         (0..3).for_each(|number| drop(kernel(&context, number)));
         let device = context.shaders().device();
-        let mut writer = StoreWriter::new(&mut code, &MINE).unwrap();
+        let mut writer = StoreWriter::new(&mut code, &IDENTITY).unwrap();
         home.cache()
             .save(device, &mut writer, |_, kernel| kernel.code())
             .unwrap();
@@ -81,7 +73,7 @@ fn kernels_and_the_pipeline_cache_go_through_a_file() {
     };
     let context = try_acquire(&home, again).unwrap();
     assert_eq!(driver.pipeline_cache(), b"what was compiled");
-    let file = StoredShaders::open(&code, &MINE).unwrap();
+    let file = StoredShaders::open(&code, &IDENTITY).unwrap();
     let count = context.shaders().restore(&file, |_, binary| {
         let words: Vec<u32> = binary
             .as_chunks::<4>()

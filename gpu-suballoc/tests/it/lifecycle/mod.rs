@@ -6,10 +6,11 @@ use scene::*;
 
 /// An application's memory, a driver, a home for contexts.
 macro_rules! application {
-    ($memory:ident, $driver:ident, $home:ident) => {
-        let $memory = super::scene::SceneMemory::new();
-        let $driver = super::fake::LifecycleDriver::new();
+    ($memory:ident, $driver:ident, $home:ident $(, $context:ident)?) => {
+        let $memory = SceneMemory::new();
+        let $driver = LifecycleDriver::new();
         let $home = $memory.home();
+        $(let $context = acquire(&$home, &$memory, &$driver);)?
     };
 }
 

@@ -19,8 +19,7 @@ fn h10_releasing_nothing_is_no_error() {
 
 #[test]
 fn h14_h17_modules_then_buffers_then_memory_and_nothing_of_the_applications() {
-    application!(memory, driver, home);
-    let context = acquire(&home, &memory, &driver);
+    application!(memory, driver, home, context);
     drop(kernel(&context, 1));
     let region = buffer(&context);
     // A kept buffer goes with the allocator.
@@ -97,8 +96,7 @@ fn h15_a_device_that_is_gone_is_not_called_any_more() {
 
 #[test]
 fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
-    application!(memory, driver, home);
-    let context = acquire(&home, &memory, &driver);
+    application!(memory, driver, home, context);
     let regions = times(40, || buffer(&context));
     let crop = context.allocator().crop(&regions[7], 0, 16, 4).unwrap();
     drop(kernel(&context, 1));

@@ -31,7 +31,7 @@ impl StoreSink for File {
     }
 }
 
-const IDENTITY: StoreIdentity = StoreIdentity {
+pub const IDENTITY: StoreIdentity = StoreIdentity {
     vendor: 1,
     device: 2,
     driver_version: 3,

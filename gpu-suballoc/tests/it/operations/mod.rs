@@ -6,7 +6,7 @@
 
 mod allocator;
 pub mod asks;
-mod caches;
+pub mod caches;
 mod contexts;
 mod defragmentation;
 mod devices;

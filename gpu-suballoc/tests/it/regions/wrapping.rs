@@ -126,9 +126,8 @@ fn h37_what_is_known_of_a_buffers_size_is_a_bound() {
             s.wrap(&WrapInfo {
                 size: None,
                 ..unknown
-            })
-            .unwrap_err(),
-            ZeroSize.into()
+            }),
+            refusal(ZeroSize)
         );
     });
 }

@@ -75,7 +75,7 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
         }
         if let Err(error) = self.turn(turn, &mut kept) {
             // A limit, a failure that is planted, or the very memory that is being mapped.
-            let nested = error == GpuMisuse::NestedMap.into();
+            let nested = error == NestedMap.into();
             assert!(
                 nested
                     || matches!(
@@ -110,7 +110,7 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
                     unsafe { mapping.as_ptr().write_bytes(0x5A, mapping.len()) };
                 });
                 let flushed = mapped.and_then(|()| match self.gpu.flush(&region, 0, 1) {
-                    Err(GpuError::Misuse(GpuMisuse::NotMapped)) => Ok(()),
+                    Err(GpuError::Misuse(NotMapped)) => Ok(()),
                     flushed => flushed,
                 });
                 self.free(region);
@@ -126,7 +126,7 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
                     .gpu
                     .set_name(&crop, &RegionOptions::new().name("again"));
                 let refused = self.gpu.free_id(root.id());
-                assert_eq!(refused, Err(GpuMisuse::HasCrops.into()));
+                assert_eq!(refused, Err(HasCrops.into()));
                 // Also where the host refused the one within.
                 let deeper = deeper.map(|deeper| self.free(deeper));
                 self.free(crop);
@@ -141,7 +141,7 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
                 let region = self.gpu.allocate(&needs, &options)?;
                 let id = region.id();
                 self.gpu.free_id(id)?;
-                assert_eq!(self.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
+                assert_eq!(self.gpu.free_id(id), Err(Stale.into()));
             }
             7 if !clean => drop(self.gpu.trim(1 << 16)),
             _ => return self.look(kept),

@@ -89,14 +89,14 @@ impl RegionProgram<'_> {
             is_size_known: how & 1 == 1,
             is_backed: how & 2 == 2,
         };
-        let outside = GpuMisuse::Outside;
+        let outside = Outside;
         let bad = match how & 12 {
             12 => Some((
                 Wrap {
                     buffer: None,
                     ..wrap
                 },
-                GpuMisuse::NullHandle,
+                NullHandle,
             )),
             8 if from & 1 == 0 => Some((
                 Wrap {
@@ -163,14 +163,11 @@ impl RegionProgram<'_> {
                 self.tried.note("detached");
             }
             Err((no, region)) => {
-                let is_held = matches!(
-                    no,
-                    GpuError::Misuse(GpuMisuse::HasCrops | GpuMisuse::Mapped)
-                );
+                let is_held = matches!(no, GpuError::Misuse(HasCrops | Mapped));
                 let fits = if wrapped {
                     is_held && !is_idle
                 } else {
-                    is_held || no == GpuMisuse::NotWrapped.into()
+                    is_held || no == NotWrapped.into()
                 };
                 assert!(fits, "{:x?} is detached: {no:?}", entry.facts);
                 entry.region = region;

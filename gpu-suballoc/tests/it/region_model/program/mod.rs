@@ -16,9 +16,9 @@ use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use debug_guard::FailingAllocator;
 use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
-    GpuError, GpuMisuse, Lifetime, MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region,
-    RegionId, RegionOptions, ResourceKind, ResourceRequirements, allocator::*, device::*, pool::*,
-    region::*, report::*, request::*,
+    GpuError, Lifetime, MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region, RegionId,
+    RegionOptions, ResourceKind, ResourceRequirements, allocator::*, device::*,
+    error::GpuMisuse::*, pool::*, region::*, report::*, request::*,
 };
 use mock_device::*;
 use model::*;
@@ -323,9 +323,7 @@ impl RegionProgram<'_> {
                 side.model.bury(entry.id);
                 true
             }
-            Err((GpuError::Misuse(GpuMisuse::OutOfOrder), region))
-                if entry.facts.class == Class::Linear =>
-            {
+            Err((GpuError::Misuse(OutOfOrder), region)) if entry.facts.class == Class::Linear => {
                 entry.region = region;
                 side.model.restore(entry);
                 false
@@ -356,7 +354,7 @@ impl RegionProgram<'_> {
             .map_err(|(no, _)| no);
         assert_eq!(
             again,
-            Err(GpuMisuse::Stale.into()),
+            Err(Stale.into()),
             "{:?} was freed by its id",
             entry.id
         );
@@ -434,11 +432,7 @@ impl RegionProgram<'_> {
             .entries
             .iter()
             .any(|entry| entry.pool == Some(slot));
-        let expected = if used {
-            Err(GpuMisuse::PoolInUse.into())
-        } else {
-            Ok(())
-        };
+        let expected = if used { Err(PoolInUse.into()) } else { Ok(()) };
         assert_eq!(
             side.subject.destroy_pool(slot),
             expected,

@@ -116,7 +116,7 @@ fn choose(
             assert_eq!(subject.free_id(one.region()), Ok(()), "{one:x?}");
             assert_eq!(
                 subject.free_id(one.region()),
-                Err(GpuMisuse::Stale.into()),
+                Err(Stale.into()),
                 "{one:x?} is freed at once"
             );
             (MoveOutcome::Copied, true, MoveResult::Freed)
@@ -219,7 +219,7 @@ impl RegionModel {
                     let freed = subject
                         .free(entry.region, FreeMethod::Free)
                         .map_err(|(no, _)| no);
-                    assert_eq!(freed, Err(GpuMisuse::Stale.into()), "{id:?} is gone");
+                    assert_eq!(freed, Err(Stale.into()), "{id:?} is gone");
                 }
             }
         }

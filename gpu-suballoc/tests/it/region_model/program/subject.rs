@@ -417,7 +417,7 @@ impl RegionSubject {
         let done = match way {
             FreeMethod::Free => self.allocator().free(region),
             FreeMethod::Release => match self.allocator().release(region) {
-                Err(refused) if refused.error == GpuMisuse::IsWrapped.into() => {
+                Err(refused) if refused.error == IsWrapped.into() => {
                     self.allocator().free(refused.value)
                 }
                 done => done,

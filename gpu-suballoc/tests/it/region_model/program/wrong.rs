@@ -70,10 +70,10 @@ impl RegionProgram<'_> {
         };
         let is_right = |error: GpuError| match (error, which % 10) {
             // A pool may find something else first.
-            (GpuError::Misuse(GpuMisuse::WrongPool), _) => bad.pool.is_some(),
-            (GpuError::Misuse(rule), 0) => rule == GpuMisuse::ZeroSize,
-            (GpuError::Misuse(rule), 3..=5) => rule == GpuMisuse::BadAlignment,
-            (GpuError::Misuse(rule), 6 | 8) => rule == GpuMisuse::AlignmentTooLarge,
+            (GpuError::Misuse(WrongPool), _) => bad.pool.is_some(),
+            (GpuError::Misuse(rule), 0) => rule == ZeroSize,
+            (GpuError::Misuse(rule), 3..=5) => rule == BadAlignment,
+            (GpuError::Misuse(rule), 6 | 8) => rule == AlignmentTooLarge,
             (GpuError::MemoryType(_), 7) => true,
             (GpuError::TooLarge { bytes, .. }, 1 | 2 | 6 | 8 | 9) => bytes >= size,
             _ => false,
@@ -104,17 +104,17 @@ impl RegionProgram<'_> {
         let side = self.side();
         let entry = &side.model.entries[index];
         let whole = entry.facts.size;
-        let outside = GpuMisuse::Outside;
+        let outside = Outside;
         let (offset, size, element, rule) = match which % 9 {
             0 => (whole, 1, 1, outside),
             1 => (0, whole + 1, 1, outside),
             2 => (u64::MAX - 15, 16, 16, outside),
             3 => (1, u64::MAX, 1, outside),
-            4 => (0, 0, 1, GpuMisuse::ZeroSize),
-            5 => (2, 4, 4, GpuMisuse::Misaligned),
+            4 => (0, 0, 1, ZeroSize),
+            5 => (2, 4, 4, Misaligned),
             6 => (1 << 63, 1 << 63, 1, outside),
-            7 => (4, 6, 4, GpuMisuse::Misaligned),
-            _ => (0, 1, 0, GpuMisuse::ZeroElement),
+            7 => (4, 6, 4, Misaligned),
+            _ => (0, 1, 0, ZeroElement),
         };
         let answer = side
             .subject
@@ -141,12 +141,12 @@ impl RegionProgram<'_> {
         let id = side.model.dead[index];
         assert_eq!(
             side.subject.free_id(id),
-            Err(GpuMisuse::Stale.into()),
+            Err(Stale.into()),
             "{id:?} was freed before"
         );
         assert_eq!(
             side.subject.facts_by_id(id),
-            Err(GpuMisuse::Stale.into()),
+            Err(Stale.into()),
             "{id:?} was freed before"
         );
         self.tried.note("stale id");
@@ -175,7 +175,7 @@ impl RegionProgram<'_> {
         ];
         assert_eq!(
             answers,
-            [Err(GpuMisuse::OtherAllocator.into()); 4],
+            [Err(OtherAllocator.into()); 4],
             "{id:?} is the other's"
         );
         entry.region = region;
@@ -202,10 +202,10 @@ impl RegionProgram<'_> {
             "a crop counts at its root"
         );
         let right = |no| {
-            (no == GpuMisuse::HasCrops.into() && why.0)
-                || (no == GpuMisuse::Mapped.into() && why.1)
+            (no == HasCrops.into() && why.0)
+                || (no == Mapped.into() && why.1)
                 // Of a linear pool that it is another one's turn may be said first.
-                || (no == GpuMisuse::OutOfOrder.into() && facts.class == Class::Linear)
+                || (no == OutOfOrder.into() && facts.class == Class::Linear)
         };
         let by_id = side.subject.free_id(entry.id);
         assert!(
