@@ -1,5 +1,6 @@
-//! Compiles the meter (`meter.rs`, one file without dependencies) into a library that the program embeds, because an installed program has
-//! no library beside it. If that fails the program is built without it, and explains this when asked for callback coverage.
+//! Compiles the meter (`meter.rs`, one file without dependencies) into a library that the program embeds, because an
+//! installed program has no library beside it. If that fails the program is built without it, and explains this when
+//! asked for callback coverage.
 
 use std::env;
 use std::error::Error;
@@ -35,36 +36,15 @@ fn compile(library: &Path) -> Result<(), String> {
     if !possible || !["x86_64", "aarch64"].contains(&of_target("ARCH").as_str()) {
         return Err("the meter is for Linux with the GNU C library on x86-64 and AArch64".into());
     }
-    if of_target("FEATURE")
-        .split(',')
-        .any(|feature| feature == "crt-static")
-    {
+    if of_target("FEATURE").split(',').any(|feature| feature == "crt-static") {
         return Err("the program was linked statically, so nothing can be preloaded".into());
     }
     if !Path::new(SOURCE).is_file() {
         return Err("the program was built without the file `steward/meter.rs`".into());
     }
     let mut rustc = Command::new(variable("RUSTC"));
-    rustc.args([
-        "--edition",
-        "2024",
-        "--crate-name",
-        "steward_meter",
-        "--crate-type",
-        "cdylib",
-        "--cap-lints",
-        "warn",
-    ]);
-    rustc.args([
-        "-C",
-        "opt-level=3",
-        "-C",
-        "panic=abort",
-        "-C",
-        "codegen-units=1",
-        "-C",
-        "strip=symbols",
-    ]);
+    rustc.args(["--edition", "2024", "--crate-name", "steward_meter", "--crate-type", "cdylib", "--cap-lints", "warn"]);
+    rustc.args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "codegen-units=1", "-C", "strip=symbols"]);
     rustc.arg("--target").arg(variable("TARGET"));
     if let Ok(linker) = env::var("RUSTC_LINKER") {
         rustc.arg(format!("-Clinker={linker}"));
@@ -75,15 +55,7 @@ fn compile(library: &Path) -> Result<(), String> {
         Ok(done) => String::from_utf8_lossy(&done.stderr).into_owned(),
         Err(error) => error.to_string(),
     };
-    let line = said
-        .lines()
-        .find(|line| line.starts_with("error"))
-        .or(said.lines().next())
-        .unwrap_or("without a word");
-    println!(
-        "cargo::warning=the meter of callback coverage could not be compiled, so it will not be measured: {line}"
-    );
-    Err(format!(
-        "the meter could not be compiled when the program was built ({line})"
-    ))
+    let line = said.lines().find(|line| line.starts_with("error")).or(said.lines().next()).unwrap_or("without a word");
+    println!("cargo::warning=the meter of callback coverage could not be compiled, so it will not be measured: {line}");
+    Err(format!("the meter could not be compiled when the program was built ({line})"))
 }

@@ -8,22 +8,18 @@
 //!   bracket of a command, callback ---+  a byte of the thread's own, written through `steward_meter.doing()`
 //! ```
 //!
-//! It counts granted requests with their requested bytes; `realloc` counts as a request for the new size. Memory of `mmap` (code of a JIT,
-//! device memory, shared memory) is counted apart. Frees are not counted: the figures are gross. `free` is here so that a block returns to
-//! its heap even if a library has its own allocator.
+//! It counts granted requests with their requested bytes; `realloc` counts as a request for the new size. Memory of
+//! `mmap` (code of a JIT, device memory, shared memory) is counted apart. Frees are not counted: the figures are gross.
+//! `free` is here so that a block returns to its heap even if a library has its own allocator.
 //!
-//! It allocates nothing: it calls the C library's functions by their second names (`__libc_malloc`), which need no lookup within an
-//! allocation.
+//! It allocates nothing: it calls the C library's functions by their second names (`__libc_malloc`), which need no
+//! lookup within an allocation.
 //!
-//! Any thread may read the counters: they are exact while threads pause. A thread keeps its place for ever, so its requests stay counted
-//! after its end. Threads beyond the last place share one with atomic additions.
+//! Any thread may read the counters: they are exact while threads pause. A thread keeps its place for ever, so its
+//! requests stay counted after its end. Threads beyond the last place share one with atomic additions.
 //!
 //! Linux with the GNU C library, on x86-64 and AArch64. Empty elsewhere.
-#![cfg(all(
-    target_os = "linux",
-    target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 // The program's build aborts on panic and needs no std. Cargo's build of this package unwinds, which needs std.
 #![cfg_attr(panic = "abort", no_std)]
 #![allow(unreachable_pub, reason = "what is exported by name has no path")]
@@ -66,7 +62,8 @@ const SYS_MMAP: c_long = 9;
 #[cfg(target_arch = "aarch64")]
 const SYS_MMAP: c_long = 222;
 
-/// The cells, by what a thread does: 0 never issued a command, 1 is outside of commands, 2 in a command, 3 in a callback.
+/// The cells, by what a thread does: 0 never issued a command, 1 is outside of commands, 2 in a command, 3 in a
+/// callback.
 pub const CELLS: usize = 4;
 
 /// Threads that have counters of their own.
@@ -104,15 +101,10 @@ pub struct Meter {
 /// See [`Meter`].
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "a name for C")]
-pub static steward_meter: Meter = Meter {
-    version: 2,
-    doing,
-    read,
-    judge_frees,
-};
+pub static steward_meter: Meter = Meter { version: 2, doing, read, judge_frees };
 
-/// A thread's static thread-local storage, zero at its start. `#[thread_local]` is not stable and std's macro leaves the model to the
-/// compiler, so assembly declares and reaches the bytes.
+/// A thread's static thread-local storage, zero at its start. `#[thread_local]` is not stable and std's macro leaves
+/// the model to the compiler, so assembly declares and reaches the bytes.
 ///
 /// ```text
 ///   +0                  +8
@@ -144,7 +136,8 @@ const _: () = assert!(size_of::<Thread>() == 16);
 fn this_thread() -> *mut Thread {
     let thread: *mut Thread;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads the variable's offset from the GOT and adds the thread pointer, which the ABI keeps at fs:0 (initial-exec).
+    // SAFETY: reads the variable's offset from the GOT and adds the thread pointer, which the ABI keeps at fs:0
+    // (initial-exec).
     unsafe {
         asm!(
             "mov {thread}, qword ptr [rip + steward_meter_thread@GOTTPOFF]",
@@ -187,15 +180,7 @@ struct Cell {
 
 impl Counters {
     const fn zero() -> Self {
-        Self(
-            [const {
-                Cell {
-                    calls: AtomicU64::new(0),
-                    bytes: AtomicU64::new(0),
-                    mapped: AtomicU64::new(0),
-                }
-            }; CELLS],
-        )
+        Self([const { Cell { calls: AtomicU64::new(0), bytes: AtomicU64::new(0), mapped: AtomicU64::new(0) } }; CELLS])
     }
 }
 
@@ -299,11 +284,7 @@ fn count_mapped(bytes: usize) {
 unsafe extern "C" fn read(out: *mut MeteredBytes) {
     let given = METERED.load(Relaxed);
     for doing in 0..CELLS {
-        let mut sum = MeteredBytes {
-            calls: 0,
-            bytes: 0,
-            mapped: 0,
-        };
+        let mut sum = MeteredBytes { calls: 0, bytes: 0, mapped: 0 };
         let mut add = |counters: &Counters| {
             let cell = counters.cell(doing as u8);
             sum.calls = sum.calls.wrapping_add(cell.calls.load(Relaxed));
@@ -358,8 +339,8 @@ fn is_refused(judge: *mut (), block: *mut c_void) -> bool {
     refused
 }
 
-// Each function forwards its arguments, so the caller's promises hold for the function behind it. Blocks are the C library's, so its own
-// names accept them too.
+// Each function forwards its arguments, so the caller's promises hold for the function behind it. Blocks are the C
+// library's, so its own names accept them too.
 
 /// `malloc` of C.
 #[unsafe(no_mangle)]
@@ -392,11 +373,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
 /// # Safety
 /// As [`realloc`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn reallocarray(
-    block: *mut c_void,
-    number: usize,
-    size: usize,
-) -> *mut c_void {
+pub unsafe extern "C" fn reallocarray(block: *mut c_void, number: usize, size: usize) -> *mut c_void {
     match number.checked_mul(size) {
         // SAFETY: NULL or a live block, as `realloc` requires.
         Some(bytes) => unsafe { realloc(block, bytes) },
@@ -413,11 +390,7 @@ pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
 /// `aligned_alloc` of C, as lenient as the GNU C library's.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
-    if align.is_power_of_two() {
-        memalign(align, size)
-    } else {
-        refuse(EINVAL)
-    }
+    if align.is_power_of_two() { memalign(align, size) } else { refuse(EINVAL) }
 }
 
 /// `posix_memalign` of POSIX.
@@ -482,17 +455,10 @@ pub unsafe extern "C" fn mmap(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: what `MAP_FIXED` replaces is the program's own memory. Numbers are passed as whole registers, like C's default promotions.
+    // SAFETY: what `MAP_FIXED` replaces is the program's own memory. Numbers are passed as whole registers, like C's
+    // default promotions.
     let answer = unsafe {
-        syscall(
-            SYS_MMAP,
-            at,
-            length,
-            c_long::from(protection),
-            c_long::from(flags),
-            c_long::from(file),
-            offset,
-        )
+        syscall(SYS_MMAP, at, length, c_long::from(protection), c_long::from(flags), c_long::from(file), offset)
     };
     // `MAP_FAILED` is also -1, and `errno` is set.
     if answer != -1 {

@@ -1,5 +1,5 @@
-//! The layer stays loaded: programs unload the Vulkan loader while threads of a driver, or a handler that runs at exit, still call it.
-//! (On Windows it sees to that itself.)
+//! The layer stays loaded: programs unload the Vulkan loader while threads of a driver, or a handler that runs at exit,
+//! still call it. (On Windows it sees to that itself.)
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

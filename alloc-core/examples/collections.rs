@@ -1,12 +1,12 @@
-//! Collections whose memory belongs to a context: they say why they could not grow, and the context says what they hold.
+//! Collections whose memory belongs to a context: they say why they could not grow, and the context says what they
+//! hold.
 //!
 //! `cargo run -p alloc-core --example collections`
 
 use std::error::Error;
 
 use alloc_core::{
-    Arena, ByteCount, Context, ContextHandle, ContextOptions, FromGlobalAlloc, Scope, TryBox,
-    TryMap, TryString, TryVec,
+    Arena, ByteCount, Context, ContextHandle, ContextOptions, FromGlobalAlloc, Scope, TryBox, TryMap, TryString, TryVec,
 };
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
@@ -23,17 +23,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let frame = root.child_with(ContextOptions::new("frame").scope(Scope::Command))?;
 
     // A map of boxed values, all of them in the cache's memory.
-    let mut shaders =
-        TryMap::<u64, TryBox<Shader, ContextHandle>, ContextHandle>::new_in(cache.handle());
+    let mut shaders = TryMap::<u64, TryBox<Shader, ContextHandle>, ContextHandle>::new_in(cache.handle());
     for (id, name) in [(1, "shadow"), (2, "light"), (3, "post")] {
         let mut words = TryVec::new_in(cache.handle());
         words.try_resize(500 * id as usize, 0x0723_0203)?;
         let name = TryString::try_from_str_in(name, cache.handle())?;
-        let shader = TryBox::try_new_in(Shader { name, words }, cache.handle())
-            .map_err(|rejected| rejected.error)?; // a value that has no room comes back
-        shaders
-            .try_insert(id, shader)
-            .map_err(|rejected| rejected.error)?;
+        let shader = TryBox::try_new_in(Shader { name, words }, cache.handle()).map_err(|rejected| rejected.error)?; // a value that has no room comes back
+        shaders.try_insert(id, shader).map_err(|rejected| rejected.error)?;
     }
 
     // Many small things that end together lie in an arena: few blocks, one end.
@@ -42,19 +38,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         arena.try_alloc_slice_copy(&[number; 8])?;
     }
     let used = frame.usage().total();
-    println!(
-        "the frame: 1000 lists in {} blocks, {}",
-        used.live_blocks,
-        ByteCount(used.live_bytes)
-    );
+    println!("the frame: 1000 lists in {} blocks, {}", used.live_blocks, ByteCount(used.live_bytes));
     arena.reset();
 
     for (id, shader) in shaders.iter() {
-        println!(
-            "shader {id}, {}: {} words",
-            shader.name.as_str(),
-            shader.words.len()
-        );
+        println!("shader {id}, {}: {} words", shader.name.as_str(), shader.words.len());
     }
     println!("\n{}", root.snapshot()?);
 

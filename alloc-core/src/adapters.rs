@@ -125,13 +125,7 @@ unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
         // SAFETY: this function's contract.
         unsafe { self.0.deallocate(block, layout) }
     }
-    unsafe fn resize(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        _: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn resize(&self, block: NonNull<u8>, old: Layout, new: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
         let moved = if new.size() >= old.size() {
             // SAFETY: this function's contract.
             unsafe { self.0.grow(block, old, new) }

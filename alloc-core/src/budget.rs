@@ -49,29 +49,20 @@ impl Budget {
     /// At most `bytes` live, leased in slices of `bytes / 256`, 64 KiB at most.
     #[must_use]
     pub const fn limit(bytes: u64) -> Self {
-        Self {
-            limit: bytes,
-            kind: BudgetKind::Leased,
-        }
+        Self { limit: bytes, kind: BudgetKind::Leased }
     }
 
     /// At most `bytes` live, without slices: no refusal comes early. Every operation acquires the budget's lock.
     #[must_use]
     pub const fn exact(bytes: u64) -> Self {
-        Self {
-            limit: bytes,
-            kind: BudgetKind::Exact,
-        }
+        Self { limit: bytes, kind: BudgetKind::Exact }
     }
 
     /// A watermark that refuses nothing: [`BudgetUsage::high`] has the most charged. Leased as [`limit`](Self::limit)
     /// is.
     #[must_use]
     pub const fn soft(bytes: u64) -> Self {
-        Self {
-            limit: bytes,
-            kind: BudgetKind::Soft,
-        }
+        Self { limit: bytes, kind: BudgetKind::Soft }
     }
 
     pub(crate) const fn slice(&self) -> u64 {
@@ -88,11 +79,7 @@ impl Budget {
 
 /// Near the limit every byte counts.
 pub(crate) const fn lease_extra(slice: u64, room: u64, need: u64) -> u64 {
-    if room >= need.saturating_add(slice.saturating_mul(16)) {
-        slice / 2
-    } else {
-        0
-    }
+    if room >= need.saturating_add(slice.saturating_mul(16)) { slice / 2 } else { 0 }
 }
 
 #[cfg(test)]

@@ -9,10 +9,7 @@ pub struct ByteCount(pub u64);
 
 impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = ShortText {
-            bytes: [0; 16],
-            len: 0,
-        };
+        let mut text = ShortText { bytes: [0; 16], len: 0 };
         self.write(&mut text)?;
         f.pad_integral(true, "", text.as_str())
     }
@@ -89,9 +86,6 @@ mod tests {
 
     #[test]
     fn a_width_is_kept_to() {
-        assert_eq!(
-            format!("{0:>6}|{0:6}|{0:<6}|{0:^6}|{0:2}", ByteCount(5)),
-            "   5 B|   5 B|5 B   | 5 B  |5 B"
-        );
+        assert_eq!(format!("{0:>6}|{0:6}|{0:<6}|{0:^6}|{0:2}", ByteCount(5)), "   5 B|   5 B|5 B   | 5 B  |5 B");
     }
 }

@@ -131,29 +131,20 @@ impl fmt::Display for HostError {
                 f,
                 "the host allocator refused {bytes} bytes of scope {scope}: free memory or give the root a larger allocator"
             ),
-            Self::OverBudget {
-                context,
-                short_by,
-                leased_elsewhere: 0,
-            } => {
+            Self::OverBudget { context, short_by, leased_elsewhere: 0 } => {
                 write!(
                     f,
                     "the budget of context {context} (its id; a snapshot has its name) is short by {short_by} bytes: raise the limit or free memory below it"
                 )
             }
-            Self::OverBudget {
-                context,
-                short_by,
-                leased_elsewhere,
-            } => write!(
+            Self::OverBudget { context, short_by, leased_elsewhere } => write!(
                 f,
                 "the budget of context {context} (its id; a snapshot has its name) is short by {short_by} bytes, of which other threads hold {leased_elsewhere} unused: \
                  let them settle, raise the limit, or use Budget::exact"
             ),
-            Self::Closed { context } => write!(
-                f,
-                "context {context} (its id) is closed: allocate from a context that is still open"
-            ),
+            Self::Closed { context } => {
+                write!(f, "context {context} (its id) is closed: allocate from a context that is still open")
+            }
             Self::TooLarge => f.write_str("the size overflows or exceeds isize::MAX: ask for less"),
             Self::Misuse(rule) => rule.fmt(f),
         }

@@ -51,21 +51,11 @@ impl Foreign {
     ///
     /// # Errors
     /// [`HostError::TooLarge`] above `isize::MAX` bytes, or if all declarations exceed 2^64 together.
-    pub fn declare(
-        context: &ContextHandle,
-        kind: ForeignKind,
-        bytes: usize,
-    ) -> Result<Self, HostError> {
+    pub fn declare(context: &ContextHandle, kind: ForeignKind, bytes: usize) -> Result<Self, HostError> {
         context.node().declare_foreign(kind, bytes)?;
-        let declared = Self {
-            context: context.clone(),
-            kind,
-            bytes,
-        };
+        let declared = Self { context: context.clone(), kind, bytes };
         // The declaration is withdrawn if the allocator unwinds.
-        context
-            .node()
-            .notify_declared(NoticeEvent::Allocated, kind, bytes);
+        context.node().notify_declared(NoticeEvent::Allocated, kind, bytes);
         Ok(declared)
     }
 
@@ -150,11 +140,7 @@ impl ContextNode {
     /// Vulkan has a notification only for memory for generated code.
     fn notify_declared(&self, event: NoticeEvent, kind: ForeignKind, bytes: usize) {
         if kind == ForeignKind::Executable && bytes > 0 {
-            self.backing().notify(Notice {
-                event,
-                bytes,
-                scope: self.scope,
-            });
+            self.backing().notify(Notice { event, bytes, scope: self.scope });
         }
     }
 

@@ -133,10 +133,7 @@ mod handlers {
         let own = threads::id().max(1);
         let began = Instant::now();
         loop {
-            wait_until(|| {
-                GATE.compare_exchange(0, own, Ordering::SeqCst, Ordering::Relaxed)
-                    .is_ok()
-            });
+            wait_until(|| GATE.compare_exchange(0, own, Ordering::SeqCst, Ordering::Relaxed).is_ok());
             let mut turns = 0_u32;
             let mut is_stuck = false;
             wait_until(|| {

@@ -70,10 +70,7 @@ pub unsafe trait HostAllocator {
     /// A context returns the reason as of the refusal (without feature `std`: as of now), other allocators may as of
     /// now. `layout` is the missing memory: for a block that was to grow, the growth.
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
-        HostError::OutOfHostMemory {
-            bytes: layout.size(),
-            scope,
-        }
+        HostError::OutOfHostMemory { bytes: layout.size(), scope }
     }
 
     /// Checks a pointer for a C bridge over this allocator, which keeps `front` bytes in front of it. Decorators
@@ -209,29 +206,19 @@ impl AllocatorTraits {
     /// The least: calls may unwind, padding is allowed on both sides, requesters are not tracked.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            may_unwind: true,
-            exact_alignment: false,
-            tracks_requester: false,
-        }
+        Self { may_unwind: true, exact_alignment: false, tracks_requester: false }
     }
 
     /// No call ever unwinds.
     #[must_use]
     pub const fn never_unwinds(self) -> Self {
-        Self {
-            may_unwind: false,
-            ..self
-        }
+        Self { may_unwind: false, ..self }
     }
 
     /// Requesters are tracked.
     #[must_use]
     pub const fn with_requester(self) -> Self {
-        Self {
-            tracks_requester: true,
-            ..self
-        }
+        Self { tracks_requester: true, ..self }
     }
 }
 

@@ -30,21 +30,13 @@ impl<'w> Json<'w> {
     }
 
     /// An object, as a member.
-    pub fn object_at(
-        &mut self,
-        key: impl Display,
-        content: impl FnOnce(&mut Self) -> Result,
-    ) -> Result {
+    pub fn object_at(&mut self, key: impl Display, content: impl FnOnce(&mut Self) -> Result) -> Result {
         self.key(key)?;
         self.nested('{', '}', content)
     }
 
     /// A list, as a member.
-    pub fn list_at(
-        &mut self,
-        key: impl Display,
-        content: impl FnOnce(&mut Self) -> Result,
-    ) -> Result {
+    pub fn list_at(&mut self, key: impl Display, content: impl FnOnce(&mut Self) -> Result) -> Result {
         self.key(key)?;
         self.nested('[', ']', content)
     }
@@ -108,12 +100,7 @@ impl<'w> Json<'w> {
         Ok(())
     }
 
-    fn nested(
-        &mut self,
-        open: char,
-        close: char,
-        content: impl FnOnce(&mut Self) -> Result,
-    ) -> Result {
+    fn nested(&mut self, open: char, close: char, content: impl FnOnce(&mut Self) -> Result) -> Result {
         let outer = self.filled;
         self.filled = outer << 1;
         self.sink.write_char(open)?;
@@ -164,10 +151,7 @@ mod tests {
             json.string_or_null("b", Some("c"))
         });
         assert_eq!(written, Ok(()));
-        assert_eq!(
-            out,
-            r#"{"a":1,"list":[{},[],"x"],"empty":{},"none":null,"b":"c"}"#
-        );
+        assert_eq!(out, r#"{"a":1,"list":[{},[],"x"],"empty":{},"none":null,"b":"c"}"#);
     }
 
     #[test]

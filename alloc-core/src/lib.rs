@@ -96,14 +96,11 @@ pub use budget::{Budget, BudgetUsage};
 pub use byte_count::ByteCount;
 pub use collections::{FoldHasher, FoldState, TryBox, TryMap, TryString, TryVec};
 pub use context::{
-    CloseError, Context, ContextHandle, ContextOptions, Outstanding, default_context,
-    set_default_context,
+    CloseError, Context, ContextHandle, ContextOptions, Outstanding, default_context, set_default_context,
 };
 pub use error::{ContextId, HostError, Misuse};
 pub use foreign::Foreign;
-pub use host::{
-    AllocatorTraits, HostAllocator, Notice, NoticeEvent, PointerStatus, dangling, move_block,
-};
+pub use host::{AllocatorTraits, HostAllocator, Notice, NoticeEvent, PointerStatus, dangling, move_block};
 pub use owned::{Hold, HoldMut, Owned};
 pub use rejected::Rejected;
 pub use requester::{Requester, with_front, with_requester};

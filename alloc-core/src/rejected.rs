@@ -33,18 +33,13 @@ impl<T, E> Rejected<T, E> {
     /// `value`, not consumed because of `error`.
     #[inline]
     pub fn new(value: T, error: impl Into<E>) -> Self {
-        Self {
-            value,
-            error: error.into(),
-        }
+        Self { value, error: error.into() }
     }
 }
 
 impl<T, E: fmt::Debug> fmt::Debug for Rejected<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejected")
-            .field("error", &self.error)
-            .finish_non_exhaustive()
+        f.debug_struct("Rejected").field("error", &self.error).finish_non_exhaustive()
     }
 }
 

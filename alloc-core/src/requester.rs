@@ -30,15 +30,7 @@ pub fn with_requester<R>(f: impl FnOnce(Option<&Requester<'_>>) -> R) -> R {
 /// Runs `call`, in which a C bridge requests a block whose first `front` bytes are the bridge's. Of use only if the
 /// allocator tracks requesters.
 pub fn with_front<R>(front: usize, call: impl FnOnce() -> R) -> R {
-    with_current(
-        &Requester {
-            context: None,
-            name: "",
-            label: None,
-            front,
-        },
-        call,
-    )
+    with_current(&Requester { context: None, name: "", label: None, front }, call)
 }
 
 /// The front of a bridge that called this context, or one over it, whose request this is.
@@ -49,15 +41,7 @@ pub(crate) fn with_identity<R>(
     call: impl FnOnce() -> R,
 ) -> R {
     let front = with_requester(|outer| outer.map_or(0, |outer| outer.front));
-    with_current(
-        &Requester {
-            context: Some(context),
-            name,
-            label,
-            front,
-        },
-        call,
-    )
+    with_current(&Requester { context: Some(context), name, label, front }, call)
 }
 
 fn with_current<R>(origin: &Requester<'_>, call: impl FnOnce() -> R) -> R {

@@ -25,13 +25,7 @@ pub enum Scope {
 
 impl Scope {
     /// All scopes, shortest lifetime first.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Command,
-        Self::Object,
-        Self::Cache,
-        Self::Device,
-        Self::Instance,
-    ];
+    pub const ALL: [Self; Self::COUNT] = [Self::Command, Self::Object, Self::Cache, Self::Device, Self::Instance];
     /// How many scopes there are.
     pub const COUNT: usize = 5;
 

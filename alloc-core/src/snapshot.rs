@@ -57,9 +57,7 @@ impl<A: HostSource> Snapshot<A> {
     #[must_use]
     pub fn label(&self, node: &SnapshotNode) -> Option<&str> {
         let bytes = self.labels.as_slice().get(node.label.0..node.label.1)?;
-        core::str::from_utf8(bytes)
-            .ok()
-            .filter(|label| !label.is_empty())
+        core::str::from_utf8(bytes).ok().filter(|label| !label.is_empty())
     }
 
     /// The account of the whole tree, ended contexts included.
@@ -75,9 +73,7 @@ impl<A: HostSource> Snapshot<A> {
             return Usage::default();
         };
         let below = rest.iter().take_while(|node| node.depth > top.depth);
-        below.fold(top.usage.plus(&top.gone), |sum, node| {
-            sum.plus(&node.usage).plus(&node.gone)
-        })
+        below.fold(top.usage.plus(&top.gone), |sum, node| sum.plus(&node.usage).plus(&node.gone))
     }
 }
 
@@ -103,9 +99,7 @@ impl<A: HostSource + Clone> Snapshot<A> {
             nodes.try_reserve_exact(count)?;
             labels.try_reserve_exact(label_bytes)?;
             let mut fits = true;
-            tree::each(top, |node, depth| {
-                fits &= copy(node, depth, &mut nodes, &mut labels)
-            });
+            tree::each(top, |node, depth| fits &= copy(node, depth, &mut nodes, &mut labels));
             if fits {
                 return Ok(Self { nodes, labels });
             }
@@ -156,11 +150,7 @@ impl<A: HostSource> fmt::Display for Snapshot<A> {
         for scope in Scope::ALL {
             write!(f, "{scope:>10}")?;
         }
-        writeln!(
-            f,
-            "{:>10}{:>10}{:>12}{:>8}{:>10}",
-            "live", "own", "peak", "blocks", "taken"
-        )?;
+        writeln!(f, "{:>10}{:>10}{:>12}{:>8}{:>10}", "live", "own", "peak", "blocks", "taken")?;
         for (index, node) in self.nodes().iter().enumerate() {
             self.write_name(f, node)?;
             let sum = self.subtree(index);
@@ -190,11 +180,7 @@ struct Amount(u64);
 
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == 0 {
-            f.pad("-")
-        } else {
-            ByteCount(self.0).fmt(f)
-        }
+        if self.0 == 0 { f.pad("-") } else { ByteCount(self.0).fmt(f) }
     }
 }
 
@@ -274,11 +260,8 @@ impl<A: HostSource> Snapshot<A> {
     /// # Errors
     /// The sink's.
     pub fn write_json(&self, sink: &mut impl Write) -> fmt::Result {
-        Json::new(sink).list(|json| {
-            self.nodes()
-                .iter()
-                .try_for_each(|node| json.object(|json| self.write_node(json, node)))
-        })
+        Json::new(sink)
+            .list(|json| self.nodes().iter().try_for_each(|node| json.object(|json| self.write_node(json, node))))
     }
 
     fn write_node(&self, json: &mut Json<'_>, node: &SnapshotNode) -> fmt::Result {

@@ -104,17 +104,12 @@ impl StateLock {
 
     #[inline]
     fn try_acquire(&self) -> bool {
-        self.0
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+        self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline]
     const fn held(&self) -> StateLockHeld<'_> {
-        StateLockHeld {
-            lock: self,
-            of_this_thread: PhantomData,
-        }
+        StateLockHeld { lock: self, of_this_thread: PhantomData }
     }
 
     /// Also releases a lock whose holder no longer exists.
@@ -204,29 +199,20 @@ pub struct StateGuard<'g, T> {
 impl<T> StateMutex<T> {
     /// `value`, behind a lock that no thread holds.
     pub const fn new(value: T) -> Self {
-        Self {
-            lock: StateLock::new(),
-            value: UnsafeCell::new(value),
-        }
+        Self { lock: StateLock::new(), value: UnsafeCell::new(value) }
     }
 
     /// Waits for the lock, as [`StateLock::lock`].
     #[inline]
     pub fn lock(&self) -> StateGuard<'_, T> {
         let lock = self.lock.lock();
-        StateGuard {
-            value: &self.value,
-            _lock: lock,
-        }
+        StateGuard { value: &self.value, _lock: lock }
     }
 
     /// `None` while the lock is held, and while the process forks.
     pub fn try_lock(&self) -> Option<StateGuard<'_, T>> {
         let lock = self.lock.try_lock()?;
-        Some(StateGuard {
-            value: &self.value,
-            _lock: lock,
-        })
+        Some(StateGuard { value: &self.value, _lock: lock })
     }
 
     /// The state without the lock: no other thread has a reference.

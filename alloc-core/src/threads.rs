@@ -34,8 +34,7 @@ mod local {
     }
 
     #[cfg(feature = "loaded-library")]
-    pub(super) static FORGONE: core::sync::atomic::AtomicBool =
-        core::sync::atomic::AtomicBool::new(false);
+    pub(super) static FORGONE: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
 
     #[inline]
     fn are_forgone() -> bool {
@@ -89,11 +88,7 @@ mod local {
     }
 
     pub(crate) fn relax(tries: u32) {
-        if tries.is_multiple_of(64) {
-            std::thread::yield_now()
-        } else {
-            core::hint::spin_loop()
-        }
+        if tries.is_multiple_of(64) { std::thread::yield_now() } else { core::hint::spin_loop() }
     }
 }
 
@@ -147,12 +142,7 @@ impl ThreadTable<'_> {
     /// Calls `f` with the calling thread's table.
     #[inline]
     pub fn with<R>(f: impl FnOnce(ThreadTable<'_>) -> R) -> R {
-        with_table(|table| {
-            f(ThreadTable {
-                table,
-                of_this_thread: PhantomData,
-            })
-        })
+        with_table(|table| f(ThreadTable { table, of_this_thread: PhantomData }))
     }
 
     /// Extends the table's lifetime, for a place in the same thread's own storage.
@@ -162,13 +152,8 @@ impl ThreadTable<'_> {
     #[must_use]
     pub unsafe fn for_this_thread(self) -> ThreadTable<'static> {
         // SAFETY: the thread's own storage outlives the result.
-        let table = self
-            .table
-            .map(|table| unsafe { &*core::ptr::from_ref(table) });
-        ThreadTable {
-            table,
-            of_this_thread: PhantomData,
-        }
+        let table = self.table.map(|table| unsafe { &*core::ptr::from_ref(table) });
+        ThreadTable { table, of_this_thread: PhantomData }
     }
 
     #[inline]
@@ -210,9 +195,7 @@ pub(crate) fn lock_left() {
     with_table(fork::leave);
 }
 
-pub(crate) use local::{
-    note_refusal, on_exit, refusal, relax, requester, swap_requester, with_table,
-};
+pub(crate) use local::{note_refusal, on_exit, refusal, relax, requester, swap_requester, with_table};
 
 /// Makes this copy of the crate use no thread-local storage: it counts in the shared rows, as without feature `std`.
 /// Irreversible.
@@ -250,9 +233,9 @@ pub fn fold_thread() {
 /// held, and using its context may wait for ever.
 ///
 /// What threads of the parent had counted is folded, what they leased refunded, and budgets are charged with what is
-/// live. Their blocks, owners and handles stay: nothing in the child frees them. A block that was being allocated or freed
-/// at the fork is counted or not. A fork within a call of a root's own allocator leaves that call's bytes
-/// out of the budgets.
+/// live. Their blocks, owners and handles stay: nothing in the child frees them. A block that was being allocated or
+/// freed at the fork is counted or not. A fork within a call of a root's own allocator leaves that call's bytes out of
+/// the budgets.
 ///
 /// It allocates nothing, waits for no lock and calls no other code.
 ///
@@ -268,9 +251,5 @@ pub unsafe fn after_fork() {
 /// thread-locals always 0.
 #[must_use]
 pub fn held_state_locks() -> usize {
-    with_table(|table| {
-        table.map_or(0, |table| {
-            fork::held(table) + table.other_locks.get() as usize
-        })
-    })
+    with_table(|table| table.map_or(0, |table| fork::held(table) + table.other_locks.get() as usize))
 }

@@ -1,7 +1,7 @@
 //! Law 1: no public operation reaches the global allocator, not even one that does so in vain.
 //!
-//! The global allocator of this process refuses whatever a library call asks of it, and counts. What it cannot see is the small
-//! block that libc itself takes for a thread's first destructor of thread-local storage; see `attach_thread`.
+//! The global allocator of this process refuses whatever a library call asks of it, and counts. What it cannot see is
+//! the small block that libc itself takes for a thread's first destructor of thread-local storage; see `attach_thread`.
 //!
 //! Runs under miri.
 

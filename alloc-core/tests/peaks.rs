@@ -28,14 +28,8 @@ fn root() -> Context {
 #[track_caller]
 fn within_slack(context: &Context, true_peak: u64) {
     let usage = context.usage().scope(Scope::Object);
-    assert!(
-        usage.peak_bytes.abs_diff(true_peak) <= usage.peak_slack,
-        "true peak {true_peak}, {usage:?}"
-    );
-    assert!(
-        usage.peak_slack < 1 << 20,
-        "a slack that says nothing: {usage:?}"
-    );
+    assert!(usage.peak_bytes.abs_diff(true_peak) <= usage.peak_slack, "true peak {true_peak}, {usage:?}");
+    assert!(usage.peak_slack < 1 << 20, "a slack that says nothing: {usage:?}");
 }
 
 fn two_up_two_down(options: ContextOptions<'_>, bytes: usize) {
@@ -51,10 +45,7 @@ fn two_up_two_down(options: ContextOptions<'_>, bytes: usize) {
 
 #[test]
 fn two_threads_under_a_budget() {
-    two_up_two_down(
-        ContextOptions::new("c").budget(Budget::limit(1 << 30)),
-        10_000,
-    );
+    two_up_two_down(ContextOptions::new("c").budget(Budget::limit(1 << 30)), 10_000);
 }
 
 #[test]
@@ -158,9 +149,7 @@ fn threads_that_are_gone_do_not_widen_the_slack() {
     for _ in 0..if cfg!(miri) { 5 } else { 640 } {
         thread::scope(|s| {
             s.spawn(|| {
-                let block = context
-                    .try_allocate(layout(3000), Scope::Object)
-                    .expect("a block");
+                let block = context.try_allocate(layout(3000), Scope::Object).expect("a block");
                 // SAFETY: just taken.
                 unsafe { context.free(block, layout(3000), Scope::Object) };
             });
@@ -187,15 +176,10 @@ fn two_threads_behind_one_bit_are_not_called_one() {
         }
         stop.wait();
         let context = root.child("c").expect("a child");
-        let block = context
-            .try_allocate(layout(100), Scope::Object)
-            .expect("a block");
+        let block = context.try_allocate(layout(100), Scope::Object).expect("a block");
         // SAFETY: just taken.
         unsafe { context.free(block, layout(100), Scope::Object) };
-        assert!(
-            context.usage().scope(Scope::Object).peak_slack > 0,
-            "nobody can know that it was one thread"
-        );
+        assert!(context.usage().scope(Scope::Object).peak_slack > 0, "nobody can know that it was one thread");
         stop.wait();
     });
 }

@@ -1,4 +1,5 @@
-//! A million objects in a thousand arenas: ours, each over a child context, and three peers. Pages stay with the process.
+//! A million objects in a thousand arenas: ours, each over a child context, and three peers. Pages stay with the
+//! process.
 //!
 //! `hot` is a loop that fills one arena with a hundred objects and empties it.
 
@@ -53,10 +54,7 @@ impl OurArena {
         let context = Box::into_raw(Box::new(context));
         // SAFETY: the box lives until `drop`, which ends the arena first.
         let base = unsafe { &*context };
-        Self {
-            arena: ManuallyDrop::new(Arena::new_in(base)),
-            context,
-        }
+        Self { arena: ManuallyDrop::new(Arena::new_in(base)), context }
     }
 }
 
@@ -111,19 +109,14 @@ impl Linear for bump_scope::Bump {
 
 fn main() {
     keep_pages();
-    let mut report = BenchReport::new(
-        "arena",
-        &["case", "ours", "bumpalo", "blink-alloc", "bump-scope"],
-    );
+    let mut report = BenchReport::new("arena", &["case", "ours", "bumpalo", "blink-alloc", "bump-scope"]);
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("memory");
     for (name, layouts) in [("64", &SAME), ("16-256", &LAYOUTS)] {
         let cases = vec![
             Case::several("ours", move || trees(layouts, || OurArena::new(root))),
             Case::several("bumpalo", move || trees(layouts, Bump::new)),
             Case::several("blink-alloc", move || trees(layouts, BlinkAlloc::new)),
-            Case::several("bump-scope", move || {
-                trees(layouts, || bump_scope::Bump::try_new().expect("memory"))
-            }),
+            Case::several("bump-scope", move || trees(layouts, || bump_scope::Bump::try_new().expect("memory"))),
         ];
         let times = interleave(15, cases);
         for (at, what) in ["build", "drop"].into_iter().enumerate() {
@@ -137,14 +130,9 @@ fn main() {
             Case::new("ours", move || hot(layouts, || OurArena::new(root))),
             Case::new("bumpalo", move || hot(layouts, Bump::new)),
             Case::new("blink-alloc", move || hot(layouts, BlinkAlloc::new)),
-            Case::new("bump-scope", move || {
-                hot(layouts, || bump_scope::Bump::try_new().expect("memory"))
-            }),
+            Case::new("bump-scope", move || hot(layouts, || bump_scope::Bump::try_new().expect("memory"))),
         ];
-        let times: Vec<f64> = interleave(15, cases)
-            .into_iter()
-            .map(|figures| figures[0])
-            .collect();
+        let times: Vec<f64> = interleave(15, cases).into_iter().map(|figures| figures[0]).collect();
         figures(&mut report, &format!("{name}-hot"), &times);
     }
     report.print();

@@ -1,7 +1,7 @@
 //! The C functions that Vulkan is handed, against the allocator behind them called directly with a known layout.
 //!
-//! `bare` is a `BareBridge` over that allocator, `bridge` a `Bridge` over a context over it. Block sizes of the 1024 live are
-//! those that lavapipe asked for.
+//! `bare` is a `BareBridge` over that allocator, `bridge` a `Bridge` over a context over it. Block sizes of the 1024
+//! live are those that lavapipe asked for.
 
 mod support;
 
@@ -27,27 +27,14 @@ fn main() {
     report.print();
 }
 
-fn over<H: HostAllocator + Sync>(
-    report: &mut BenchReport,
-    name: &str,
-    backing: &'static H,
-    sizes: &[Layout],
-) {
+fn over<H: HostAllocator + Sync>(report: &mut BenchReport, name: &str, backing: &'static H, sizes: &[Layout]) {
     let root = Context::root_static(backing, ContextOptions::new("root")).expect("memory");
     let plain = root.child("plain").expect("memory");
     let bare = pin!(BareBridge::new(backing));
     let bridge = Bridge::new(root.child("bridge").expect("memory")).expect("an unused context");
-    let subjects = (
-        ByScope(backing),
-        Callbacks(bare.as_ref().raw()),
-        ByScope(&plain),
-        Callbacks(bridge.raw()),
-    );
-    for (what, operations, threads) in [
-        ("lifo-64", 200_000, 1),
-        ("lifo-64-2t", 200_000, 2),
-        ("live-1024", 200_000, 1),
-    ] {
+    let subjects = (ByScope(backing), Callbacks(bare.as_ref().raw()), ByScope(&plain), Callbacks(bridge.raw()));
+    for (what, operations, threads) in [("lifo-64", 200_000, 1), ("lifo-64-2t", 200_000, 2), ("live-1024", 200_000, 1)]
+    {
         if !wanted(&format!("{name}-{what}")) {
             continue;
         }
@@ -74,12 +61,7 @@ fn over<H: HostAllocator + Sync>(
         };
         report.ratio(&format!("{label}-bare"), "raw", *bare, *raw);
         report.delta(&format!("{label}-bare"), *bare, *raw);
-        report.ratio(
-            &format!("{label}-over-context"),
-            "context",
-            *bridge,
-            *context,
-        );
+        report.ratio(&format!("{label}-over-context"), "context", *bridge, *context);
         report.delta(&format!("{label}-over-context"), *bridge, *context);
         report.ratio(&format!("{label}-all"), "raw", *bridge, *raw);
         report.delta(&format!("{label}-all"), *bridge, *raw);

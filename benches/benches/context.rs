@@ -25,15 +25,12 @@ fn life<H: HostAllocator + Sync>(report: &mut BenchReport, name: &str, backing: 
     let root = &Context::root_static(backing, ContextOptions::new("root")).expect("memory");
     let before = root.usage().total().live_bytes;
     let child = root.child("measured").expect("memory");
-    let record = Layout::from_size_align((root.usage().total().live_bytes - before) as usize, 64)
-        .expect("small");
+    let record = Layout::from_size_align((root.usage().total().live_bytes - before) as usize, 64).expect("small");
     drop(child);
     println!("context: a context is {} bytes", record.size());
     let rounds = amount(20_000);
     let raw = move |also: &dyn Fn()| {
-        let block = backing
-            .allocate_zeroed(record, Scope::Object)
-            .expect("memory");
+        let block = backing.allocate_zeroed(record, Scope::Object).expect("memory");
         also();
         // SAFETY: just taken with this layout.
         unsafe { backing.deallocate(block, record, Scope::Object) };
@@ -57,14 +54,8 @@ fn life<H: HostAllocator + Sync>(report: &mut BenchReport, name: &str, backing: 
         Case::new("raw pair", || run(&|| raw(&|| pair(backing)))),
         Case::new("our pair", || run(&|| ours(&|child| pair(child)))),
     ];
-    let times: Vec<f64> = interleave(15, cases)
-        .into_iter()
-        .map(|figures| figures[0])
-        .collect();
-    for (what, times) in ["create-drop", "create-pair-drop"]
-        .into_iter()
-        .zip(times.chunks(2))
-    {
+    let times: Vec<f64> = interleave(15, cases).into_iter().map(|figures| figures[0]).collect();
+    for (what, times) in ["create-drop", "create-pair-drop"].into_iter().zip(times.chunks(2)) {
         let label = format!("{name}-{what}");
         report.row(&label, times);
         report.ratio(&label, "raw", times[1], times[0]);

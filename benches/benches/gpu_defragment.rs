@@ -1,8 +1,8 @@
 //! Defragmentation of whole heaps: ours beside VMA with its flag `FULL`, which moves most.
 //!
-//! Each heap is a trace up to its last allocation, of which 50, 75 or 90 % is freed at random then, behind a driver that only counts; copies
-//! cost nothing. Rows are means of the seeds: bytes reserved afterwards and bytes moved, both over bytes live, and microseconds of the calls
-//! from the first to the last.
+//! Each heap is a trace up to its last allocation, of which 50, 75 or 90 % is freed at random then, behind a driver
+//! that only counts; copies cost nothing. Rows are means of the seeds: bytes reserved afterwards and bytes moved, both
+//! over bytes live, and microseconds of the calls from the first to the last.
 
 mod gpu;
 mod support;
@@ -20,14 +20,7 @@ use support::clock::{pinned, thread_ns};
 use support::report::BenchReport;
 use support::rounds::{amount, quick, wanted};
 
-const HEAD: [&str; 6] = [
-    "heap, by whom",
-    "left/live",
-    "moved/live",
-    "us",
-    "moves",
-    "blocks freed",
-];
+const HEAD: [&str; 6] = ["heap, by whom", "left/live", "moved/live", "us", "moves", "blocks freed"];
 
 /// `VMA_DEFRAGMENTATION_FLAG_ALGORITHM_FULL_BIT`.
 const FULL_ALGORITHM: u32 = 4;
@@ -90,19 +83,10 @@ fn main() {
 }
 
 /// What is left of a heap: pieces, their bytes, and bytes live.
-fn heap<P: Places>(
-    trace: &MemoryTrace,
-    percent: u64,
-    seed: u64,
-    subject: &mut P,
-) -> (Vec<P::Piece>, u64) {
+fn heap<P: Places>(trace: &MemoryTrace, percent: u64, seed: u64, subject: &mut P) -> (Vec<P::Piece>, u64) {
     let mut slots: Vec<Option<(P::Piece, u64)>> = Vec::new();
     slots.resize_with(trace.slots, || None);
-    let last = trace
-        .ops
-        .iter()
-        .rposition(|op| matches!(op, TraceOp::Allocate { .. }))
-        .map_or(0, |at| at + 1);
+    let last = trace.ops.iter().rposition(|op| matches!(op, TraceOp::Allocate { .. })).map_or(0, |at| at + 1);
     for op in &trace.ops[..last] {
         match *op {
             TraceOp::Allocate { slot, size } => {
@@ -132,13 +116,7 @@ fn heap<P: Places>(
     (left, live)
 }
 
-fn of_ours(
-    trace: &MemoryTrace,
-    percent: u64,
-    seed: u64,
-    driver: &Driver,
-    root: &Context,
-) -> HeapResult {
+fn of_ours(trace: &MemoryTrace, percent: u64, seed: u64, driver: &Driver, root: &Context) -> HeapResult {
     let mut ours = Ours::new(driver, root);
     let (left, live) = heap(trace, percent, seed, &mut ours);
     let begin = thread_ns();

@@ -1,8 +1,10 @@
-//! Ranges alone, without a driver and without blocks: ours, VMA's virtual block and offset-allocator on the same traces.
+//! Ranges alone, without a driver and without blocks: ours, VMA's virtual block and offset-allocator on the same
+//! traces.
 //!
-//! Each row: ns an operation over the whole trace; the median and the 99th of a hundred single takes and gives; the high-water mark in an
-//! arena without end over the most bytes live at once; how many takes find no room in an arena of 100, 102, 105 and 110 % of that;
-//! host bytes for each piece at that moment, by `malloc`'s own words and by the subject's accounts; calls of `malloc` an operation.
+//! Each row: ns an operation over the whole trace; the median and the 99th of a hundred single takes and gives; the
+//! high-water mark in an arena without end over the most bytes live at once; how many takes find no room in an arena of
+//! 100, 102, 105 and 110 % of that; host bytes for each piece at that moment, by `malloc`'s own words and by the
+//! subject's accounts; calls of `malloc` an operation.
 
 mod gpu;
 mod support;
@@ -53,21 +55,10 @@ fn main() {
         }
     }
     let mut crowds = Crowds::default();
-    for (count, live) in [
-        ("1k", 1000),
-        ("10k", 10_000),
-        ("100k", 100_000),
-        ("1m", 1_000_000),
-    ] {
+    for (count, live) in [("1k", 1000), ("10k", 10_000), ("100k", 100_000), ("1m", 1_000_000)] {
         let label = format!("live-{count}");
         if wanted(&label) {
-            let trace = churn(
-                label.as_str(),
-                SizeEnding::Rounded,
-                live,
-                amount(100_000),
-                64 << 10,
-            );
+            let trace = churn(label.as_str(), SizeEnding::Rounded, live, amount(100_000), 64 << 10);
             let rows = pinned(|| crowded(&mut report, &label, &trace, live, clock, root));
             crowds.add(count, &rows);
         }
@@ -83,27 +74,16 @@ fn one(report: &mut BenchReport, label: &str, trace: &MemoryTrace, clock: Scale,
     let subjects = vec![
         Subject::new("ours", trace, clock, ours, ours).refusing(|size| Ours::new(root, size)),
         Subject::new("vma-virtual", trace, clock, vma, vma).refusing(VmaVirtual::new),
-        Subject::new("offset-allocator", trace, clock, offset, offset)
-            .refusing(|size| Offset::new(size, trace)),
+        Subject::new("offset-allocator", trace, clock, offset, offset).refusing(|size| Offset::new(size, trace)),
     ];
     let rows = rows(&subjects);
     for row in &rows {
-        assert_eq!(
-            row.space.refused, 0,
-            "{} refuses in an arena without end",
-            row.name
-        );
+        assert_eq!(row.space.refused, 0, "{} refuses in an arena without end", row.name);
         let [times, refused, host] = common(row);
         let waste = row.space.high_water as f64 / trace.peak as f64;
-        report.row(
-            &format!("{label} {}", row.name),
-            &[times, vec![waste], refused, host].concat(),
-        );
+        report.row(&format!("{label} {}", row.name), &[times, vec![waste], refused, host].concat());
         if row.name.starts_with("ours") {
-            report.waste(
-                &format!("{label}{}", row.name.trim_start_matches("ours")),
-                waste,
-            );
+            report.waste(&format!("{label}{}", row.name.trim_start_matches("ours")), waste);
         }
     }
     figures(report, label, &rows);
@@ -120,20 +100,13 @@ fn crowded(
 ) -> Vec<Row> {
     let rows = rows(&[
         Subject::steady("ours", trace, live, clock, || Ours::new(root, ENDLESS)),
-        Subject::steady("vma-virtual", trace, live, clock, || {
-            VmaVirtual::new(ENDLESS)
-        }),
-        Subject::steady("offset-allocator", trace, live, clock, || {
-            Offset::new(ENDLESS, trace)
-        }),
+        Subject::steady("vma-virtual", trace, live, clock, || VmaVirtual::new(ENDLESS)),
+        Subject::steady("offset-allocator", trace, live, clock, || Offset::new(ENDLESS, trace)),
     ]);
     for row in &rows {
         let [times, refused, host] = common(row);
         let of_peak = vec![row.space.high_water as f64 / trace.peak as f64];
-        report.row(
-            &format!("{label} {}", row.name),
-            &[times, of_peak, refused, host].concat(),
-        );
+        report.row(&format!("{label} {}", row.name), &[times, of_peak, refused, host].concat());
     }
     figures(report, label, &rows);
     rows

@@ -1,10 +1,11 @@
 //! Whole allocators, from request to region: ours, VMA, gpu-allocator and the driver itself, on the same traces.
 //!
-//! Twice: behind a driver that only counts, so that what is timed is the allocator; and on lavapipe, or the device of `--device=WORD`, with what fits its heap. Each row: ns an
-//! operation over the whole trace; the median and the 99th of a hundred single takes and gives; device bytes reserved at their most over bytes
-//! live at theirs; how many takes are refused when the driver gives no more than 100, 102, 105 and 110 % of that; host bytes for each piece at
-//! that moment, by `malloc`'s own words and by the subject's accounts; calls of `malloc` and of the driver an operation.
-//! Who takes microseconds for an operation is timed once, while the pieces are checked.
+//! Twice: behind a driver that only counts, so that what is timed is the allocator; and on lavapipe, or the device of
+//! `--device=WORD`, with what fits its heap. Each row: ns an operation over the whole trace; the median and the 99th of
+//! a hundred single takes and gives; device bytes reserved at their most over bytes live at theirs; how many takes are
+//! refused when the driver gives no more than 100, 102, 105 and 110 % of that; host bytes for each piece at that
+//! moment, by `malloc`'s own words and by the subject's accounts; calls of `malloc` and of the driver an operation. Who
+//! takes microseconds for an operation is timed once, while the pieces are checked.
 
 mod gpu;
 mod support;
@@ -60,21 +61,10 @@ fn main() {
         }
     }
     let mut crowds = Crowds::default();
-    for (count, live) in [
-        ("1k", 1000),
-        ("10k", 10_000),
-        ("100k", 100_000),
-        ("1m", 1_000_000),
-    ] {
+    for (count, live) in [("1k", 1000), ("10k", 10_000), ("100k", 100_000), ("1m", 1_000_000)] {
         let label = format!("live-{count}");
         if wanted(&label) {
-            let trace = churn(
-                label.as_str(),
-                SizeEnding::Rounded,
-                live,
-                amount(100_000),
-                64 << 10,
-            );
+            let trace = churn(label.as_str(), SizeEnding::Rounded, live, amount(100_000), 64 << 10);
             let rows = pinned(|| crowded(&mut report, &label, &trace, live, clock, &hollow, root));
             crowds.add(count, &rows);
         }
@@ -84,26 +74,14 @@ fn main() {
         for trace in &all_traces(SizeEnding::Rounded, TraceScale::SMALL, amount) {
             let label = format!("{name}-{}", trace.name);
             if wanted(&label) {
-                pinned(|| {
-                    one(
-                        &mut report,
-                        &label,
-                        trace,
-                        &on_lavapipe(trace, clock, &drivers, root),
-                    )
-                });
+                pinned(|| one(&mut report, &label, trace, &on_lavapipe(trace, clock, &drivers, root)));
             }
         }
     }
     report.print();
 }
 
-fn behind_hollow<'t>(
-    trace: &'t MemoryTrace,
-    clock: Scale,
-    driver: &'t Driver,
-    root: &'t Context,
-) -> Vec<Subject<'t>> {
+fn behind_hollow<'t>(trace: &'t MemoryTrace, clock: Scale, driver: &'t Driver, root: &'t Context) -> Vec<Subject<'t>> {
     let vma = || Vma::new(driver);
     let traverse = || Traverse::new(driver);
     let ours = || Ours::new(driver, root);
@@ -122,27 +100,9 @@ fn on_lavapipe<'t>(
 ) -> [Subject<'t>; 4] {
     let ours = |driver| Ours::new(driver, root);
     [
-        Subject::new(
-            "ours",
-            trace,
-            clock,
-            move || ours(plain),
-            move || ours(counted),
-        ),
-        Subject::new(
-            "vma",
-            trace,
-            clock,
-            || Vma::new(plain),
-            || Vma::new(counted),
-        ),
-        Subject::new(
-            "gpu-allocator",
-            trace,
-            clock,
-            || Traverse::new(plain),
-            || Traverse::new(counted),
-        ),
+        Subject::new("ours", trace, clock, move || ours(plain), move || ours(counted)),
+        Subject::new("vma", trace, clock, || Vma::new(plain), || Vma::new(counted)),
+        Subject::new("gpu-allocator", trace, clock, || Traverse::new(plain), || Traverse::new(counted)),
         Subject::new("raw", trace, clock, || Raw(plain), || Raw(counted)),
     ]
 }
@@ -184,20 +144,10 @@ fn one(report: &mut BenchReport, label: &str, trace: &MemoryTrace, subjects: &[S
         let reserved = row.space.reserved as f64 / trace.peak as f64;
         report.row(
             &format!("{label} {}", row.name),
-            &[
-                times,
-                vec![reserved],
-                refused,
-                host,
-                vec![row.space.driver_calls],
-            ]
-            .concat(),
+            &[times, vec![reserved], refused, host, vec![row.space.driver_calls]].concat(),
         );
         if row.name.starts_with("ours") {
-            report.waste(
-                &format!("{label}{}-reserved", row.name.trim_start_matches("ours")),
-                reserved,
-            );
+            report.waste(&format!("{label}{}-reserved", row.name.trim_start_matches("ours")), reserved);
         }
     }
     figures(report, label, &rows);
@@ -219,9 +169,7 @@ fn crowded(
     ];
     // Beyond, it takes minutes.
     if live <= 10_000 {
-        subjects.push(Subject::steady("gpu-allocator", trace, live, clock, || {
-            Traverse::new(driver)
-        }));
+        subjects.push(Subject::steady("gpu-allocator", trace, live, clock, || Traverse::new(driver)));
     }
     let rows = rows(&subjects);
     for row in &rows {

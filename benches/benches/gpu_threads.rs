@@ -1,9 +1,9 @@
 //! One allocator used by 1, 2, 4, 8 and 16 threads at once: ours beside VMA, each thread with a trace of its own.
 //!
-//! Behind a driver that only counts, or with `--device=WORD` on the first Vulkan device whose name contains the word (`--device=nvidia`). The
-//! traces are the largest that fit the heap for all threads. Each row: ns an operation and thread by the clock on the wall, from the common
-//! start to the end of the last thread, so that waiting for a lock counts; then in processor time. Counts of threads above the number of
-//! processors are skipped.
+//! Behind a driver that only counts, or with `--device=WORD` on the first Vulkan device whose name contains the word
+//! (`--device=nvidia`). The traces are the largest that fit the heap for all threads. Each row: ns an operation and
+//! thread by the clock on the wall, from the common start to the end of the last thread, so that waiting for a lock
+//! counts; then in processor time. Counts of threads above the number of processors are skipped.
 
 mod gpu;
 mod support;
@@ -59,28 +59,24 @@ impl SharedPlaces for Vma {
 
 fn main() {
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("threads")).expect("memory");
-    let (label, driver) =
-        match std::env::args().find_map(|it| it.strip_prefix("--device=").map(str::to_owned)) {
-            None => ("hollow", Driver::hollow()),
-            Some(word) => match Driver::open(&word) {
-                Ok([plain, _]) => {
-                    println!("device: {}", plain.name());
-                    ("device", plain)
-                }
-                Err(why) => {
-                    println!("SKIPPED gpu_threads: {why}");
-                    return;
-                }
-            },
-        };
+    let (label, driver) = match std::env::args().find_map(|it| it.strip_prefix("--device=").map(str::to_owned)) {
+        None => ("hollow", Driver::hollow()),
+        Some(word) => match Driver::open(&word) {
+            Ok([plain, _]) => {
+                println!("device: {}", plain.name());
+                ("device", plain)
+            }
+            Err(why) => {
+                println!("SKIPPED gpu_threads: {why}");
+                return;
+            }
+        },
+    };
     let mut report = BenchReport::on_the_wall("gpu_threads", &HEAD);
     let (memory_type, heap) = driver.memory_type();
     for threads in THREADS {
         if threads > processors().len() {
-            println!(
-                "SKIPPED gpu_threads/{threads}t: {} processors",
-                processors().len()
-            );
+            println!("SKIPPED gpu_threads/{threads}t: {} processors", processors().len());
             continue;
         }
         let Some(traces) = traces(heap / 2 / threads as u64) else {
@@ -110,10 +106,7 @@ fn main() {
 }
 
 /// For many threads on one heap: half a GiB each.
-const TINY: TraceScale = TraceScale {
-    churn: 256 << 10,
-    texture: 2 << 20,
-};
+const TINY: TraceScale = TraceScale { churn: 256 << 10, texture: 2 << 20 };
 
 /// The largest traces of which each fits into so many bytes.
 fn traces(bytes: u64) -> Option<[MemoryTrace; 4]> {
@@ -135,31 +128,19 @@ fn together<P: SharedPlaces>(subject: &P, trace: &MemoryTrace, threads: usize) -
             spin_loop();
         }
         let (start, before) = (Instant::now(), thread_ns());
-        let refused = play(
-            trace,
-            &mut slots,
-            |size| subject.take(size, trace.align),
-            |piece| subject.give(piece),
-        );
+        let refused = play(trace, &mut slots, |size| subject.take(size, trace.align), |piece| subject.give(piece));
         let took = thread_ns() - before;
         assert_eq!(refused, 0, "the heap is large enough");
         (start, Instant::now(), took)
     };
     let one = &one;
     let times: Vec<(Instant, Instant, u64)> = thread::scope(|scope| {
-        let all: Vec<_> = (0..threads)
-            .map(|number| scope.spawn(move || one(number)))
-            .collect();
-        all.into_iter()
-            .map(|each| each.join().expect("the work does not panic"))
-            .collect()
+        let all: Vec<_> = (0..threads).map(|number| scope.spawn(move || one(number))).collect();
+        all.into_iter().map(|each| each.join().expect("the work does not panic")).collect()
     });
     let begun = times.iter().map(|time| time.0).min().expect("one at least");
     let ended = times.iter().map(|time| time.1).max().expect("one at least");
     let processor: u64 = times.iter().map(|time| time.2).sum();
     let operations = trace.ops.len() as f64;
-    vec![
-        (ended - begun).as_nanos() as f64 / operations,
-        processor as f64 / operations / threads as f64,
-    ]
+    vec![(ended - begun).as_nanos() as f64 / operations, processor as f64 / operations / threads as f64]
 }

@@ -1,8 +1,8 @@
-//! Guarded blocks beside plain ones and beside other guards: 64 bytes are taken, touched and given back while 1000 or 10 000 live, the
-//! oldest first or in no order; and a million that live at once.
+//! Guarded blocks beside plain ones and beside other guards: 64 bytes are taken, touched and given back while 1000 or
+//! 10 000 live, the oldest first or in no order; and a million that live at once.
 //!
-//! Stacks are walked by frame pointers, which this program has only when it is built with them: `benches/record` does, and so does
-//! `RUSTFLAGS=-Cforce-frame-pointers=yes cargo bench -p steward-benches --bench guard`.
+//! Stacks are walked by frame pointers, which this program has only when it is built with them: `benches/record` does,
+//! and so does `RUSTFLAGS=-Cforce-frame-pointers=yes cargo bench -p steward-benches --bench guard`.
 
 mod support;
 
@@ -30,9 +30,7 @@ fn main() {
         return crowded(&name, live);
     }
     if !StackSupport::of_this_process().fast {
-        return println!(
-            "SKIPPED guard: built without frame pointers; benches/record builds it with them"
-        );
+        return println!("SKIPPED guard: built without frame pointers; benches/record builds it with them");
     }
     pairs();
     crowds();
@@ -47,9 +45,7 @@ fn guard(options: GuardOptions) -> Guarded {
 }
 
 fn of(name: &str) -> GuardOptions {
-    let (mode, stacks) = name
-        .split_once('+')
-        .map_or((name, Stacks::Off), |(mode, _)| (mode, Stacks::Fast));
+    let (mode, stacks) = name.split_once('+').map_or((name, Stacks::Off), |(mode, _)| (mode, Stacks::Fast));
     let options = match mode {
         "cookie" => GuardOptions::new(Mode::Cookie),
         "fence" => GuardOptions::new(Mode::Fence),
@@ -78,16 +74,7 @@ const LIVE: [(&str, usize); 2] = [("1k", 1000), ("10k", 10_000)];
 const ORDERS: [(&str, bool); 2] = [("fifo", true), ("random", false)];
 
 fn pairs() {
-    let mut report = BenchReport::new(
-        "guard",
-        &[
-            "allocator",
-            "1k fifo",
-            "1k random",
-            "10k fifo",
-            "10k random",
-        ],
-    );
+    let mut report = BenchReport::new("guard", &["allocator", "1k fifo", "1k random", "10k fifo", "10k random"]);
     let mut table: Vec<(&str, Vec<f64>)> = Vec::new();
     let _profiler = dhat::Profiler::builder().testing().build();
     for (count, live) in LIVE {
@@ -131,23 +118,16 @@ fn column(live: usize, in_order: bool) -> Vec<(&'static str, f64)> {
         if peer.pair(10, 100, in_order).is_some() {
             names.push(peer.name);
             cases.push(Case::new(peer.name, move || {
-                peer.pair(live, amount(peer.operations), in_order)
-                    .unwrap_or(f64::NAN)
+                peer.pair(live, amount(peer.operations), in_order).unwrap_or(f64::NAN)
             }));
         }
     }
     let times = interleave(11, cases);
     for (guard, (name, _)) in guards.iter().zip(OURS) {
         let stats = guard.0.stats();
-        assert!(
-            name.starts_with("off") || stats.guarded > 0 || stats.cookies > 0,
-            "{name}: nothing was guarded"
-        );
+        assert!(name.starts_with("off") || stats.guarded > 0 || stats.cookies > 0, "{name}: nothing was guarded");
     }
-    names
-        .into_iter()
-        .zip(times.into_iter().map(|figures| figures[0]))
-        .collect()
+    names.into_iter().zip(times.into_iter().map(|figures| figures[0])).collect()
 }
 
 fn case<S: Subject>(subject: &S, live: usize, operations: usize, in_order: bool) -> Case<'_> {
@@ -156,12 +136,7 @@ fn case<S: Subject>(subject: &S, live: usize, operations: usize, in_order: bool)
 }
 
 fn ratios(report: &mut BenchReport, label: &str, figures: &[(&str, f64)]) {
-    let time = |name: &str| {
-        figures
-            .iter()
-            .find(|figure| figure.0 == name)
-            .map(|figure| figure.1)
-    };
+    let time = |name: &str| figures.iter().find(|figure| figure.0 == name).map(|figure| figure.1);
     let Some(behind) = time("glibc") else { return };
     for (name, _) in OURS {
         let Some(ours) = time(name) else { continue };
@@ -170,14 +145,7 @@ fn ratios(report: &mut BenchReport, label: &str, figures: &[(&str, f64)]) {
         if name.starts_with("sampled") || name == "off" {
             report.delta(&case, ours, behind);
         }
-        for peer in [
-            "glibc",
-            "mimalloc",
-            "malloc-check",
-            "dhat",
-            "electric-fence",
-            "duma",
-        ] {
+        for peer in ["glibc", "mimalloc", "malloc-check", "dhat", "electric-fence", "duma"] {
             if let Some(theirs) = time(peer) {
                 report.ratio(&case, peer, ours, theirs);
             }
@@ -189,23 +157,9 @@ fn crowds() {
     let live = if quick() { 100_000 } else { 1_000_000 };
     let mut report = BenchReport::new(
         "crowd",
-        &[
-            "allocator",
-            "fill ns",
-            "end ns",
-            "mappings",
-            "page tables, B a block",
-            "resident, B a block",
-        ],
+        &["allocator", "fill ns", "end ns", "mappings", "page tables, B a block", "resident, B a block"],
     );
-    for name in [
-        "glibc",
-        "cookie",
-        "fence",
-        "strict",
-        "fence+stacks",
-        "strict+stacks",
-    ] {
+    for name in ["glibc", "cookie", "fence", "strict", "fence+stacks", "strict+stacks"] {
         if !wanted("crowd") {
             return;
         }
@@ -213,13 +167,7 @@ fn crowds() {
             continue;
         };
         let each = |kib: i64| kib as f64 * 1024.0 / live as f64;
-        let cells = [
-            taken.fill,
-            taken.end,
-            taken.mappings as f64,
-            each(taken.page_tables),
-            each(taken.resident),
-        ];
+        let cells = [taken.fill, taken.end, taken.mappings as f64, each(taken.page_tables), each(taken.resident)];
         report.row(name, &cells);
         let case = name.replace('+', "-");
         report.ns(&format!("{case}-fill"), taken.fill);
@@ -229,10 +177,7 @@ fn crowds() {
     }
     for peer in &PEERS {
         if peer.name != "malloc-check" {
-            report.count(
-                &format!("{}-blocks-before-it-ends", peer.name),
-                peer.capacity(40_000) as i64,
-            );
+            report.count(&format!("{}-blocks-before-it-ends", peer.name), peer.capacity(40_000) as i64);
         }
     }
     report.print();

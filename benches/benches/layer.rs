@@ -1,7 +1,7 @@
 //! The layer on lavapipe: the same work without it, with its accounts, with its checker too, and with a state file.
 //!
-//! Each measurement is a process of its own, and processes take turns. Figures are minima of processor time: on a loaded machine a
-//! minimum is what repeats. The clients of `STEWARD_CLIENTS` run as they are.
+//! Each measurement is a process of its own, and processes take turns. Figures are minima of processor time: on a
+//! loaded machine a minimum is what repeats. The clients of `STEWARD_CLIENTS` run as they are.
 
 mod support;
 
@@ -54,13 +54,7 @@ fn main() {
 /// A command that asks for nothing: what the checker costs each.
 fn bracket(report: &mut BenchReport) {
     let checker = Checker::new(&SYSTEM, CheckOptions::default()).expect("memory");
-    let command = || {
-        Command::new(
-            "vkQueueSubmit",
-            Owners::default(),
-            BracketCoverage::Complete,
-        )
-    };
+    let command = || Command::new("vkQueueSubmit", Owners::default(), BracketCoverage::Complete);
     let operations = amount(200_000);
     let round = || {
         let before = thread_ns();
@@ -78,7 +72,8 @@ fn bracket(report: &mut BenchReport) {
     checker.close().expect("nothing is left");
 }
 
-/// A command that frees NULL once, as drivers do in nearly every command that destroys: what that costs beside the command.
+/// A command that frees NULL once, as drivers do in nearly every command that destroys: what that costs beside the
+/// command.
 fn null_frees(report: &mut BenchReport) {
     let checker = Checker::new(&SYSTEM, CheckOptions::default()).expect("memory");
     let context = Context::root_static(&SYSTEM, ContextOptions::new("bench")).expect("memory");
@@ -86,10 +81,7 @@ fn null_frees(report: &mut BenchReport) {
     let owner = CheckedOwner::new(bridge.owner(), "VkBuffer");
     // SAFETY: the bridge outlives the calls below.
     let checked = unsafe { checker.wrap(bridge.raw(), owner) }.expect("a place");
-    let owners = Owners {
-        object: Some(bridge.owner()),
-        ..Owners::default()
-    };
+    let owners = Owners { object: Some(bridge.owner()), ..Owners::default() };
     let operations = amount(100_000);
     let mut least = [f64::INFINITY; 2];
     for _ in 0..25 {
@@ -113,10 +105,7 @@ fn null_frees(report: &mut BenchReport) {
     report.ns("free-of-null", least[1] - least[0]);
     let memory = Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object);
     let findings = checker.findings(memory).expect("memory");
-    assert_eq!(
-        (findings.len(), findings[0].count),
-        (1, 25 * operations as u64)
-    );
+    assert_eq!((findings.len(), findings[0].count), (1, 25 * operations as u64));
     // SAFETY: nobody has the callbacks any more.
     unsafe { checker.close_anyway() };
     bridge.close().expect("nothing is left");

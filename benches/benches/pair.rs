@@ -1,7 +1,7 @@
 //! Take, write and give back through a context, over System and over mimalloc: what counting costs.
 //!
-//! `pair` is one block at a time, `churn` a ring of 256 live ones, sizes 16..=256 in steps of 8; one thread and two on one
-//! context.
+//! `pair` is one block at a time, `churn` a ring of 256 live ones, sizes 16..=256 in steps of 8; one thread and two on
+//! one context.
 
 mod support;
 
@@ -9,23 +9,14 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use alloc_core::{
-    AllocError, AllocatorTraits, Budget, Context, ContextOptions, HostAllocator, Scope,
-};
+use alloc_core::{AllocError, AllocatorTraits, Budget, Context, ContextOptions, HostAllocator, Scope};
 use support::backing::{MIMALLOC, SYSTEM};
 use support::clock::{measure, processors};
 use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave, wanted};
 use support::subject::{ByScope, Subject, churn, pair};
 
-const COLUMNS: [&str; 6] = [
-    "case",
-    "raw",
-    "by scope",
-    "budget x1",
-    "budget x7",
-    "shared atomic",
-];
+const COLUMNS: [&str; 6] = ["case", "raw", "by scope", "budget x1", "budget x7", "shared atomic"];
 
 fn main() {
     let mut report = BenchReport::new("pair", &COLUMNS);
@@ -44,27 +35,15 @@ fn here<H: HostAllocator + Sync>(report: &mut BenchReport, name: &str, backing: 
         for _ in 0..depth {
             let parent = chain.last().unwrap_or(&root);
             chain.push(
-                parent
-                    .child_with(ContextOptions::new("budgeted").budget(Budget::limit(1 << 30)))
-                    .expect("memory"),
+                parent.child_with(ContextOptions::new("budgeted").budget(Budget::limit(1 << 30))).expect("memory"),
             );
         }
         chain
     };
-    let (plain, one, seven) = (
-        root.child("plain").expect("memory"),
-        budgeted(1),
-        budgeted(7),
-    );
+    let (plain, one, seven) = (root.child("plain").expect("memory"), budgeted(1), budgeted(7));
     let (raw, scoped) = (ByScope(backing), ByScope(&plain));
-    let (one, seven) = (
-        ByScope(one.last().expect("one")),
-        ByScope(seven.last().expect("seven")),
-    );
-    let atomic = ByScope(SharedAtomic {
-        backing,
-        live: AtomicU64::new(0),
-    });
+    let (one, seven) = (ByScope(one.last().expect("one")), ByScope(seven.last().expect("seven")));
+    let atomic = ByScope(SharedAtomic { backing, live: AtomicU64::new(0) });
     for (what, is_pair) in [("pair", true), ("churn", false)] {
         if !wanted(&format!("executable-{name}-{what}")) {
             continue;
@@ -77,10 +56,7 @@ fn here<H: HostAllocator + Sync>(report: &mut BenchReport, name: &str, backing: 
             cases.push(case(&seven, is_pair, threads));
             cases.push(case(&atomic, is_pair, threads));
         }
-        let times: Vec<f64> = interleave(15, cases)
-            .into_iter()
-            .map(|figures| figures[0])
-            .collect();
+        let times: Vec<f64> = interleave(15, cases).into_iter().map(|figures| figures[0]).collect();
         for (threads, row) in threads().zip(times.chunks(5)) {
             let [raw, scoped, one, seven, atomic] = row else {
                 continue;
@@ -94,12 +70,7 @@ fn here<H: HostAllocator + Sync>(report: &mut BenchReport, name: &str, backing: 
             report.ratio(&label, "shared-atomic", *scoped, *atomic);
         }
         if let [raw1, ours1, _, _, _, raw2, ours2, ..] = times.as_slice() {
-            report.ratio(
-                &format!("executable-{name}-{what}-2t-over-1t"),
-                "raw",
-                ours2 / ours1,
-                raw2 / raw1,
-            );
+            report.ratio(&format!("executable-{name}-{what}-2t-over-1t"), "raw", ours2 / ours1, raw2 / raw1);
         }
     }
 }
@@ -110,11 +81,7 @@ fn threads() -> impl Iterator<Item = usize> {
 
 fn case<S: Subject>(subject: &S, is_pair: bool, threads: usize) -> Case<'_> {
     let work: Work<S> = if is_pair { pair } else { churn };
-    Case::new("", move || {
-        measure(threads, amount(200_000), |operations| {
-            work(subject, operations)
-        })
-    })
+    Case::new("", move || measure(threads, amount(200_000), |operations| work(subject, operations)))
 }
 
 /// The simplest account there is, for comparison: one atomic that all threads share, and no peak.

@@ -1,9 +1,9 @@
-//! Blocks that own blocks: ours in Rust and through the installed C library (where `STEWARD_PREFIX` names its prefix), Mesa's ralloc (where
-//! `STEWARD_RALLOC` names its `ralloc.c`), talloc (where its library is installed). ns a block.
+//! Blocks that own blocks: ours in Rust and through the installed C library (where `STEWARD_PREFIX` names its prefix),
+//! Mesa's ralloc (where `STEWARD_RALLOC` names its `ralloc.c`), talloc (where its library is installed). ns a block.
 //!
-//! `a-b`: a parents of b blocks of 48 bytes. `free`: the top goes, and all with it. `steal`: each block to another parent.
-//! `realloc`: a parent with so many children grows, ns a call. `gc`: blocks of a collector; of a sweep
-//! half of them are marked. `linear`: 24 bytes each.
+//! `a-b`: a parents of b blocks of 48 bytes. `free`: the top goes, and all with it. `steal`: each block to another
+//! parent. `realloc`: a parent with so many children grows, ns a call. `gc`: blocks of a collector; of a sweep half of
+//! them are marked. `linear`: 24 bytes each.
 
 mod support;
 
@@ -45,10 +45,7 @@ trait Compiler: Trees {
 
 struct Tagged(TaggedDomain);
 
-#[expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "the benches use live blocks, each on one thread"
-)]
+#[expect(clippy::undocumented_unsafe_blocks, reason = "the benches use live blocks, each on one thread")]
 impl Trees for Tagged {
     type Block = TaggedBlock;
     fn allocate(&self, parent: Option<TaggedBlock>, size: usize) -> TaggedBlock {
@@ -66,10 +63,7 @@ impl Trees for Tagged {
     }
 }
 
-#[expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "the benches use live blocks, each on one thread"
-)]
+#[expect(clippy::undocumented_unsafe_blocks, reason = "the benches use live blocks, each on one thread")]
 impl Compiler for Tagged {
     fn resize(&self, block: TaggedBlock, size: usize) -> TaggedBlock {
         unsafe { block.resize(size) }.expect("memory")
@@ -144,42 +138,21 @@ impl Names {
 /// The library below the prefix that the variable names.
 fn installed() -> Result<Names, String> {
     let prefix = std::env::var_os("STEWARD_PREFIX").ok_or("STEWARD_PREFIX names no prefix")?;
-    Names::load(&Path::new(&prefix).join("lib/libsteward-ralloc.so"))
-        .map_err(|error| error.to_string())
+    Names::load(&Path::new(&prefix).join("lib/libsteward-ralloc.so")).map_err(|error| error.to_string())
 }
 
 /// Mesa's file, compiled as it is but for the one function that it needs of another file.
 fn stock() -> Result<Names, String> {
     let file = std::env::var_os("STEWARD_RALLOC").ok_or("STEWARD_RALLOC names no ralloc.c")?;
     let file = PathBuf::from(file);
-    let sources = file
-        .parent()
-        .and_then(Path::parent)
-        .ok_or("no folder above")?;
+    let sources = file.parent().and_then(Path::parent).ok_or("no folder above")?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let (library, measure) = (
-        folder.path().join("libralloc.so"),
-        folder.path().join("measure.c"),
-    );
+    let (library, measure) = (folder.path().join("libralloc.so"), folder.path().join("measure.c"));
     let text = include_str!("../../steward-c/tests/c/measure.c");
     std::fs::write(&measure, text).map_err(|error| error.to_string())?;
     let output = Command::new("cc")
-        .args([
-            "-O2",
-            "-DNDEBUG",
-            "-D_GNU_SOURCE",
-            "-DHAVE___BUILTIN_EXPECT",
-            "-DHAVE___BUILTIN_UNREACHABLE",
-        ])
-        .args([
-            "-DHAVE_PTHREAD",
-            "-DHAVE_STRUCT_TIMESPEC",
-            "-DHAVE_ENDIAN_H",
-            "-fPIC",
-            "-shared",
-            "-w",
-            "-I",
-        ])
+        .args(["-O2", "-DNDEBUG", "-D_GNU_SOURCE", "-DHAVE___BUILTIN_EXPECT", "-DHAVE___BUILTIN_UNREACHABLE"])
+        .args(["-DHAVE_PTHREAD", "-DHAVE_STRUCT_TIMESPEC", "-DHAVE_ENDIAN_H", "-fPIC", "-shared", "-w", "-I"])
         .arg(sources)
         .arg("-I")
         .arg(sources.join("../include"))
@@ -206,10 +179,7 @@ fn some(block: Void) -> At {
     At(NonNull::new(block).expect("memory").as_ptr())
 }
 
-#[expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "the benches use live blocks, each on one thread"
-)]
+#[expect(clippy::undocumented_unsafe_blocks, reason = "the benches use live blocks, each on one thread")]
 impl Trees for Names {
     type Block = At;
     fn allocate(&self, parent: Option<At>, size: usize) -> At {
@@ -223,10 +193,7 @@ impl Trees for Names {
     }
 }
 
-#[expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "the benches use live blocks, each on one thread"
-)]
+#[expect(clippy::undocumented_unsafe_blocks, reason = "the benches use live blocks, each on one thread")]
 impl Compiler for Names {
     fn resize(&self, block: At, size: usize) -> At {
         some(unsafe { (self.resize)(null_mut(), block.0, size) })
@@ -320,14 +287,8 @@ fn compiler<T: Compiler>(trees: &T) -> Vec<f64> {
     trees.free(top);
     settle(trees);
     let collector = trees.collector();
-    let (allocated, blocks) = time(count, || {
-        (0..count)
-            .map(|_| trees.collected(collector, 40))
-            .collect::<Vec<_>>()
-    });
-    let (swept, ()) = time(count, || {
-        trees.sweep(collector, blocks.iter().copied().step_by(2))
-    });
+    let (allocated, blocks) = time(count, || (0..count).map(|_| trees.collected(collector, 40)).collect::<Vec<_>>());
+    let (swept, ()) = time(count, || trees.sweep(collector, blocks.iter().copied().step_by(2)));
     trees.free(collector);
     settle(trees);
     let top = trees.allocate(None, 0);
@@ -361,61 +322,32 @@ fn rows(report: &mut BenchReport, labels: &[String], cases: Vec<(usize, Case<'_>
 
 fn main() {
     keep_pages();
-    let root = Context::root_static(&SYSTEM, ContextOptions::new("root").scope(Scope::Object))
-        .expect("memory");
-    let tagged =
-        Tagged(TaggedDomain::new(root.child("compiler").expect("memory")).expect("memory"));
+    let root = Context::root_static(&SYSTEM, ContextOptions::new("root").scope(Scope::Object)).expect("memory");
+    let tagged = Tagged(TaggedDomain::new(root.child("compiler").expect("memory")).expect("memory"));
     let load = |what: &str, loaded: Result<Names, String>| {
-        loaded
-            .inspect_err(|why| println!("SKIPPED ralloc/{what}: {why}"))
-            .ok()
+        loaded.inspect_err(|why| println!("SKIPPED ralloc/{what}: {why}")).ok()
     };
     let (library, stock) = (load("library", installed()), load("ralloc.c", stock()));
     let talloc = Talloc::load("ralloc");
-    let mut report = BenchReport::new(
-        "ralloc",
-        &["case", "tagged", "library", "ralloc.c", "talloc"],
-    );
+    let mut report = BenchReport::new("ralloc", &["case", "tagged", "library", "ralloc.c", "talloc"]);
     for (parents, each) in [(100, 100), (1000, amount(1000))] {
-        let mut cases = vec![(
-            0,
-            Case::several("tagged", || pinned(|| tree(&tagged, parents, each))),
-        )];
+        let mut cases = vec![(0, Case::several("tagged", || pinned(|| tree(&tagged, parents, each))))];
         for (column, names) in [(1, &library), (2, &stock)] {
             if let Some(names) = names {
-                cases.push((
-                    column,
-                    Case::several("names", move || pinned(move || tree(names, parents, each))),
-                ));
+                cases.push((column, Case::several("names", move || pinned(move || tree(names, parents, each)))));
             }
         }
         if let Some(talloc) = &talloc {
-            cases.push((
-                3,
-                Case::several("talloc", move || {
-                    pinned(move || tree(talloc, parents, each))
-                }),
-            ));
+            cases.push((3, Case::several("talloc", move || pinned(move || tree(talloc, parents, each)))));
         }
-        rows(
-            &mut report,
-            &["build", "steal", "free"].map(|what| format!("{parents}-{each}-{what}")),
-            cases,
-        );
+        rows(&mut report, &["build", "steal", "free"].map(|what| format!("{parents}-{each}-{what}")), cases);
     }
     let mut cases = vec![(0, Case::several("tagged", || pinned(|| compiler(&tagged))))];
     for (column, names) in [(1, &library), (2, &stock)] {
         if let Some(names) = names {
-            cases.push((
-                column,
-                Case::several("names", move || pinned(move || compiler(names))),
-            ));
+            cases.push((column, Case::several("names", move || pinned(move || compiler(names)))));
         }
     }
-    rows(
-        &mut report,
-        &["realloc-parent", "gc-allocate", "gc-sweep-half", "linear"].map(str::to_owned),
-        cases,
-    );
+    rows(&mut report, &["realloc-parent", "gc-allocate", "gc-sweep-half", "linear"].map(str::to_owned), cases);
     report.print();
 }

@@ -1,5 +1,6 @@
-//! Compiled shaders found, held, read and let go, among 10 to 100 000; asked for in vain; and coming and going: by one thread, and by two.
-//! Against maps from a key to an `Arc`: one lock, sixteen locks, dashmap and quick_cache. All hash alike.
+//! Compiled shaders found, held, read and let go, among 10 to 100 000; asked for in vain; and coming and going: by one
+//! thread, and by two. Against maps from a key to an `Arc`: one lock, sixteen locks, dashmap and quick_cache. All hash
+//! alike.
 
 mod support;
 
@@ -28,8 +29,7 @@ impl Hasher for Fold {
     }
     #[inline]
     fn write_u64(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word ^ 0x9E37_79B9_7F4A_7C15)
-            * 0xD1B5_4A32_D192_ED03_5895_65CE_7E11_9E35;
+        let product = u128::from(self.0 ^ word ^ 0x9E37_79B9_7F4A_7C15) * 0xD1B5_4A32_D192_ED03_5895_65CE_7E11_9E35;
         let folded = product as u64 ^ (product >> 64) as u64;
         self.0 = folded ^ folded >> 32;
     }
@@ -75,40 +75,23 @@ struct Ours {
 
 impl Ours {
     fn new(context: &Context, most: u64) -> Self {
-        let cache = ShaderCache::new(
-            context.handle(),
-            CacheLimits {
-                entries: most,
-                ..CacheLimits::NONE
-            },
-        )
-        .expect("memory");
+        let cache =
+            ShaderCache::new(context.handle(), CacheLimits { entries: most, ..CacheLimits::NONE }).expect("memory");
         let device = CacheDevice::new_unique();
         let owner = cache.owner(device, context.handle()).expect("memory");
-        Self {
-            cache,
-            owner,
-            device,
-        }
+        Self { cache, owner, device }
     }
 }
 
 impl Keeps for Ours {
     #[inline]
     fn uses(&self, id: u64) -> u64 {
-        self.cache
-            .get(ShaderKey::kernel(self.device, id))
-            .map_or(0, |held| *held)
+        self.cache.get(ShaderKey::kernel(self.device, id)).map_or(0, |held| *held)
     }
     fn replaces(&self, id: u64, _: u64) {
         let made = self
             .owner
-            .get_or_compile(ShaderKey::kernel(self.device, id), || {
-                Ok(CompiledShader {
-                    value: id,
-                    bytes: 1,
-                })
-            });
+            .get_or_compile(ShaderKey::kernel(self.device, id), || Ok(CompiledShader { value: id, bytes: 1 }));
         black_box(made.is_ok());
     }
 }
@@ -214,9 +197,7 @@ enum Asks {
 impl Asks {
     #[inline(always)]
     fn next(self, random: &mut u64) -> u64 {
-        *random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let below = |many: u64| ((*random >> 33) * many) >> 31;
         match self {
             Self::Any(many) => below(many) + 1,
@@ -241,12 +222,7 @@ fn main() {
     keep_pages();
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("shaders")).expect("memory");
     let mut report = BenchReport::new("shader_cache", &HEAD);
-    for (size, many) in [
-        ("10", 10_u64),
-        ("1k", 1000),
-        ("10k", 10_000),
-        ("100k", 100_000),
-    ] {
+    for (size, many) in [("10", 10_u64), ("1k", 1000), ("10k", 10_000), ("100k", 100_000)] {
         let mut kinds = vec![(format!("hit-{size}"), Asks::Any(many))];
         match many {
             1000 => {
@@ -286,16 +262,9 @@ fn hits(report: &mut BenchReport, root: &Context, many: u64, cases: &[(String, A
             let (asks, threads) = (*asks, *threads);
             // Often enough to have met each before it counts.
             let operations = amount(if many > 10_000 { 500_000 } else { 100_000 });
-            Case::new(*name, move || {
-                measure(threads, operations, |operations| {
-                    asked(&**subject, asks, operations)
-                })
-            })
+            Case::new(*name, move || measure(threads, operations, |operations| asked(&**subject, asks, operations)))
         });
-        let times: Vec<f64> = interleave(11, runs.collect())
-            .into_iter()
-            .map(|figures| figures[0])
-            .collect();
+        let times: Vec<f64> = interleave(11, runs.collect()).into_iter().map(|figures| figures[0]).collect();
         figures(report, label, &times);
         match label.as_str() {
             "hot" => hot = times[0],
@@ -331,15 +300,8 @@ fn churn(report: &mut BenchReport, root: &Context, threads: usize) {
             })
         })
     });
-    let times: Vec<f64> = interleave(11, runs.collect())
-        .into_iter()
-        .map(|figures| figures[0])
-        .collect();
-    let label = if threads == 1 {
-        "churn-1k"
-    } else {
-        "churn-1k-2t"
-    };
+    let times: Vec<f64> = interleave(11, runs.collect()).into_iter().map(|figures| figures[0]).collect();
+    let label = if threads == 1 { "churn-1k" } else { "churn-1k-2t" };
     figures(report, label, &times);
 }
 

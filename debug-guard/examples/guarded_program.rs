@@ -1,8 +1,8 @@
-//! A whole program over a guard: `cargo run -p debug-guard --example guarded_program`, with `overflow`, `late` or `twice` behind `--`
-//! for a mistake and its report, with `leak` for a list at exit.
+//! A whole program over a guard: `cargo run -p debug-guard --example guarded_program`, with `overflow`, `late` or
+//! `twice` behind `--` for a mistake and its report, with `leak` for a list at exit.
 //!
-//! It ends with 0 where nothing was wrong, with 1 after a report, with 2 where something was left. The stacks get the names of
-//! functions by `2>&1 | cargo run -q -p vk-steward -- symbols -` behind it.
+//! It ends with 0 where nothing was wrong, with 1 after a report, with 2 where something was left. The stacks get the
+//! names of functions by `2>&1 | cargo run -q -p vk-steward -- symbols -` behind it.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -10,8 +10,9 @@ use std::process::ExitCode;
 
 use debug_guard::{GlobalGuard, GuardOptions, LeakMark, Mode, OnReport, Report, Rule};
 
-/// Everything is fenced, and out of reach from its free on; of the many small blocks those below 32 bytes get cookies. Reports are
-/// shown, and the program goes on to its end: `OnReport::Abort`, which is what a guard does if nothing is said, ends it there and then.
+/// Everything is fenced, and out of reach from its free on; of the many small blocks those below 32 bytes get cookies.
+/// Reports are shown, and the program goes on to its end: `OnReport::Abort`, which is what a guard does if nothing is
+/// said, ends it there and then.
 const OPTIONS: GuardOptions = GuardOptions::new(Mode::Strict)
     .name("program")
     .rule(Rule::new(Mode::Cookie).size(0, 31))
@@ -66,8 +67,8 @@ fn hundred_bytes() -> Vec<u8> {
 
 fn overflow() {
     let mut bytes = hundred_bytes();
-    // SAFETY: broken on purpose: the byte behind the block belongs to the guard, which stops the write, tells of it and lets it land
-    // where it harms nothing.
+    // SAFETY: broken on purpose: the byte behind the block belongs to the guard, which stops the write, tells of it and
+    // lets it land where it harms nothing.
     unsafe { black_box(bytes.as_mut_ptr().wrapping_add(100)).write(2) };
 }
 

@@ -63,11 +63,7 @@ impl FreeRequest {
 #[cfg(test)]
 impl BlockRequest {
     pub(crate) const fn new(layout: Layout, scope: Scope, zeroed: bool) -> Self {
-        Self {
-            layout,
-            scope,
-            zeroed,
-        }
+        Self { layout, scope, zeroed }
     }
 }
 
@@ -110,24 +106,11 @@ pub(crate) struct GuardFinding {
 
 impl GuardFinding {
     pub(crate) const fn new(kind: ReportKind, block: Option<Known>, address: usize) -> Self {
-        Self {
-            kind,
-            block,
-            address,
-            changed: None,
-            owner: None,
-        }
+        Self { kind, block, address, changed: None, owner: None }
     }
 
-    pub(crate) const fn of_change(
-        kind: ReportKind,
-        block: Option<Known>,
-        changed: Changed,
-    ) -> Self {
-        Self {
-            changed: Some(changed),
-            ..Self::new(kind, block, changed.first)
-        }
+    pub(crate) const fn of_change(kind: ReportKind, block: Option<Known>, changed: Changed) -> Self {
+        Self { changed: Some(changed), ..Self::new(kind, block, changed.first) }
     }
 }
 
@@ -145,11 +128,7 @@ pub(crate) struct StoppedAccess {
 }
 
 impl StoppedAccess {
-    pub(crate) const WILD: Self = Self {
-        kind: ReportKind::WildAccess,
-        block: None,
-        other: None,
-    };
+    pub(crate) const WILD: Self = Self { kind: ReportKind::WildAccess, block: None, other: None };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,27 +27,13 @@ impl Changed {
 
 /// # Safety
 /// They may be read.
-pub(crate) unsafe fn changes(
-    first: usize,
-    len: usize,
-    expected: impl Fn(usize) -> u8,
-) -> Option<Changed> {
+pub(crate) unsafe fn changes(first: usize, len: usize, expected: impl Fn(usize) -> u8) -> Option<Changed> {
     // SAFETY: may be read; volatile, because a wrong program may write meanwhile.
-    let actual = |at: usize| unsafe {
-        with_exposed_provenance::<u8>(first.wrapping_add(at)).read_volatile()
-    };
+    let actual = |at: usize| unsafe { with_exposed_provenance::<u8>(first.wrapping_add(at)).read_volatile() };
     let begin = (0..len).find(|&at| actual(at) != expected(at))?;
-    let end = (begin..len)
-        .rev()
-        .find(|&at| actual(at) != expected(at))
-        .unwrap_or(begin);
-    let mut changed = Changed {
-        first: first.wrapping_add(begin),
-        span: end - begin + 1,
-        ..Changed::default()
-    };
-    for (at, (old, new)) in (begin..=end).zip(changed.expected.iter_mut().zip(&mut changed.actual))
-    {
+    let end = (begin..len).rev().find(|&at| actual(at) != expected(at)).unwrap_or(begin);
+    let mut changed = Changed { first: first.wrapping_add(begin), span: end - begin + 1, ..Changed::default() };
+    for (at, (old, new)) in (begin..=end).zip(changed.expected.iter_mut().zip(&mut changed.actual)) {
         (*old, *new) = (expected(at), actual(at));
     }
     Some(changed)

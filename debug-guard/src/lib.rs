@@ -103,8 +103,8 @@
 //! handler, called before those that stood, the `__try` of the program and the filter of unhandled exceptions; a
 //! vectored handler that is added later *in front* sees an access first. Reports go to the standard error only there.
 //!
-//! Elsewhere reports go to the standard error only, too, and there are no list at exit, no thread ids and no stacks. A free reads in
-//! front of a pointer that was never a block, which ends the program where nothing is mapped there.
+//! Elsewhere reports go to the standard error only, too, and there are no list at exit, no thread ids and no stacks. A
+//! free reads in front of a pointer that was never a block, which ends the program where nothing is mapped there.
 //!
 //! # Memory that fails
 //! [`FailingAllocator`], around a guard or behind one, refuses what its plan, a [`Fault`], says: the n-th request, all
@@ -184,15 +184,13 @@ pub use call_sites::{CommandMark, StackSupport};
 pub use changed::Changed;
 pub use fault_injection::{ContextName, FailingAllocator, Fault, FaultError};
 pub use guard::{
-    ChoiceError, GlobalGuard, Guard, GuardChoice, GuardError, GuardInUse, GuardOptions, GuardState,
-    GuardStats, LeakMark, LeakSum, Rule, Sampling,
+    ChoiceError, GlobalGuard, Guard, GuardChoice, GuardError, GuardInUse, GuardOptions, GuardState, GuardStats,
+    LeakMark, LeakSum, Rule, Sampling,
 };
 pub use mode::{BackEnd, Mode, Placement, Stacks};
 pub use modules::Module;
 pub use os::{Access, BackEnds, OsRefusal};
-pub use report::{
-    Actor, AddressPosition, BlockInfo, DetectedAt, FreeArgs, Leak, OnReport, Report, Stack,
-};
+pub use report::{Actor, AddressPosition, BlockInfo, DetectedAt, FreeArgs, Leak, OnReport, Report, Stack};
 pub use report_kind::ReportKind;
 pub use stack_depot::{ModuleFinder, StackDepot, StackId};
 

@@ -53,30 +53,16 @@ impl Sampler {
         };
         let site = place.load(Relaxed);
         let count = site as u32;
-        let tag = if site == 0 {
-            u64::from(tag)
-        } else {
-            site >> 32
-        };
+        let tag = if site == 0 { u64::from(tag) } else { site >> 32 };
         place.store(tag << 32 | u64::from(count.saturating_add(1)), Relaxed);
         // Twice, so that neighbours are not alike.
-        let random = mix(
-            mix(hash ^ u64::from(count), 0xD1B5_4A32_D192_ED03),
-            0x9E37_79B9_7F4A_7C15,
-        );
+        let random = mix(mix(hash ^ u64::from(count), 0xD1B5_4A32_D192_ED03), 0x9E37_79B9_7F4A_7C15);
         count < self.first || (random >> 32) as u32 <= self.chance(count)
     }
 
     fn chance(&self, before: u32) -> u32 {
-        let doublings = before
-            .checked_div(self.first)
-            .unwrap_or(before)
-            .max(1)
-            .ilog2();
-        u32::MAX
-            .checked_shr(doublings + 1)
-            .unwrap_or(0)
-            .max(self.floor)
+        let doublings = before.checked_div(self.first).unwrap_or(before).max(1).ilog2();
+        u32::MAX.checked_shr(doublings + 1).unwrap_or(0).max(self.floor)
     }
 }
 
@@ -94,9 +80,7 @@ mod tests {
             let chance = if before < first {
                 1.0
             } else {
-                0.5_f64
-                    .powi((before / first).ilog2() as i32 + 1)
-                    .max(1.0 / f64::from(one_in))
+                0.5_f64.powi((before / first).ilog2() as i32 + 1).max(1.0 / f64::from(one_in))
             };
             (mean + chance, variance + chance * (1.0 - chance))
         })
@@ -128,9 +112,7 @@ mod tests {
             let mut chosen = 0_u32;
             for run in 0..RUNS {
                 let sampler = Sampler::new(one_in, first, u64::from(run) * 0x1234_5677 + 1);
-                chosen += (0..requests)
-                    .filter(|_| sampler.chooses(0x7f00_1234_5678))
-                    .count() as u32;
+                chosen += (0..requests).filter(|_| sampler.chooses(0x7f00_1234_5678)).count() as u32;
             }
             let off = (f64::from(chosen) - mean).abs() / deviation;
             std::println!(
@@ -143,14 +125,8 @@ mod tests {
     #[test]
     fn more_sites_than_places_are_sampled_no_more_often() {
         let sampler = Sampler::new(1000, 8, 3);
-        let (sites, rounds) = if cfg!(miri) {
-            (SETS * WAYS + 100, 2)
-        } else {
-            (8 * SETS * WAYS, 100)
-        };
-        let chosen = (0..rounds)
-            .map(|_| (0..sites).filter(|site| sampler.chooses(site * 16)).count())
-            .sum::<usize>();
+        let (sites, rounds) = if cfg!(miri) { (SETS * WAYS + 100, 2) } else { (8 * SETS * WAYS, 100) };
+        let chosen = (0..rounds).map(|_| (0..sites).filter(|site| sampler.chooses(site * 16)).count()).sum::<usize>();
         let bound = SETS * WAYS * (8 + 4 * 7) + rounds * sites / 500;
         assert!(chosen < bound, "{chosen} of {}", rounds * sites);
     }

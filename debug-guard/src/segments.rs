@@ -44,10 +44,7 @@ fn layout_of(k: usize) -> Result<Layout, AllocError> {
 
 impl Segments {
     pub(crate) const fn new() -> Self {
-        Self {
-            segments: [const { AtomicPtr::new(null_mut()) }; MAX_SEGMENTS],
-            capacity: AtomicUsize::new(0),
-        }
+        Self { segments: [const { AtomicPtr::new(null_mut()) }; MAX_SEGMENTS], capacity: AtomicUsize::new(0) }
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -69,10 +66,7 @@ impl Segments {
         let place = self.segments.get(k).ok_or(AllocError)?;
         let layout = layout_of(k)?;
         let segment = memory.allocate_zeroed(layout, Scope::Instance)?;
-        if place
-            .compare_exchange(null_mut(), segment.as_ptr(), AcqRel, Relaxed)
-            .is_err()
-        {
+        if place.compare_exchange(null_mut(), segment.as_ptr(), AcqRel, Relaxed).is_err() {
             // SAFETY: allocated just above; no other thread knows it.
             unsafe { memory.deallocate(segment, layout, Scope::Instance) };
         }
@@ -122,10 +116,7 @@ pub(crate) struct BlockRecordTable<T> {
 
 impl<T: Record> BlockRecordTable<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            segments: Segments::new(),
-            records: PhantomData,
-        }
+        Self { segments: Segments::new(), records: PhantomData }
     }
 
     #[inline(always)]
@@ -171,10 +162,7 @@ mod tests {
 
     #[test]
     fn segments_follow_each_other() {
-        assert_eq!(
-            (start_of(0), start_of(1), start_of(2), start_of(3)),
-            (0, FIRST, 3 * FIRST, 7 * FIRST)
-        );
+        assert_eq!((start_of(0), start_of(1), start_of(2), start_of(3)), (0, FIRST, 3 * FIRST, 7 * FIRST));
         for k in 0..MAX_SEGMENTS {
             assert_eq!(locate(start_of(k)), (k, 0));
             assert_eq!(locate(start_of(k + 1) - 1), (k, (FIRST << k) - 1));
@@ -207,11 +195,7 @@ mod tests {
         assert_eq!(segments.capacity(), start_of(3), "as before");
         memory.disarm();
         segments.grow(start_of(2), &memory).expect("nothing to do");
-        assert_eq!(
-            segments.capacity(),
-            start_of(3),
-            "another thread was faster"
-        );
+        assert_eq!(segments.capacity(), start_of(3), "another thread was faster");
         // SAFETY: nothing refers to them.
         unsafe { segments.close(&memory) };
         assert_eq!((memory.live_bytes(), segments.at(0, 1)), (0, None));
@@ -226,17 +210,11 @@ mod tests {
         table.grow(table.count(), &memory).expect("memory");
         let numbers = (0..table.count()).step_by(if cfg!(miri) { 97 } else { 1 });
         for number in numbers.clone() {
-            let former = table
-                .get(number)
-                .expect("there")
-                .swap(number.into(), Relaxed);
+            let former = table.get(number).expect("there").swap(number.into(), Relaxed);
             assert_eq!(former, 0, "record {number} is new");
         }
         for number in numbers {
-            assert_eq!(
-                table.get(number).expect("there").load(Relaxed),
-                u64::from(number)
-            );
+            assert_eq!(table.get(number).expect("there").load(Relaxed), u64::from(number));
         }
         for number in [table.count(), u32::MAX / 2, u32::MAX] {
             assert!(table.get(number).is_none(), "{number}");

@@ -47,10 +47,7 @@ impl<A: HostAllocator> StackDepot<A> {
     /// # Errors
     /// [`AllocError`] without room for the first 64 KiB.
     pub fn new(memory: A) -> Result<Self, AllocError> {
-        Ok(Self {
-            sites: Sites::new(&memory)?,
-            memory,
-        })
+        Ok(Self { sites: Sites::new(&memory)?, memory })
     }
 
     /// The thread's stack, with the command that it is in: return addresses, innermost first, at most 32. `None`
@@ -58,10 +55,7 @@ impl<A: HostAllocator> StackDepot<A> {
     /// captured lately.
     #[must_use]
     pub fn capture(&self, command: &'static str) -> Option<StackId> {
-        self.capture_within(CommandMark {
-            name: command,
-            ..CommandMark::default()
-        })
+        self.capture_within(CommandMark { name: command, ..CommandMark::default() })
     }
 
     /// As [`capture`](Self::capture), up to the frame that `command.stack` lies in.
@@ -119,9 +113,7 @@ mod tests {
     use super::{ModuleFinder, StackDepot};
 
     #[inline(never)]
-    fn one_place(
-        depot: &StackDepot<FromGlobalAlloc<std::alloc::System>>,
-    ) -> Option<super::StackId> {
+    fn one_place(depot: &StackDepot<FromGlobalAlloc<std::alloc::System>>) -> Option<super::StackId> {
         depot.capture("vkCreateBuffer")
     }
 

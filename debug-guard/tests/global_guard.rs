@@ -1,4 +1,5 @@
-//! A whole Rust program over a guard: threads, collections, strings, caught panics, values that thread and process drop at their ends.
+//! A whole Rust program over a guard: threads, collections, strings, caught panics, values that thread and process drop
+//! at their ends.
 //!
 //! The binary starts itself again for each mode and case, since a process has one global allocator.
 
@@ -11,26 +12,16 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 
 use debug_guard::{
-    BackEnd, BackEnds, GlobalGuard, GuardError, GuardOptions, GuardState, GuardStats, Mode,
-    OnReport, Sampling, Stacks,
+    BackEnd, BackEnds, GlobalGuard, GuardError, GuardOptions, GuardState, GuardStats, Mode, OnReport, Sampling, Stacks,
 };
 use testkit::{Child, Crash, Finished};
 
-const MODES: [Mode; 5] = [
-    Mode::Off,
-    Mode::Sampled,
-    Mode::Cookie,
-    Mode::Fence,
-    Mode::Strict,
-];
+const MODES: [Mode; 5] = [Mode::Off, Mode::Sampled, Mode::Cookie, Mode::Fence, Mode::Strict];
 /// What the list of leaks ends the process with.
 const LEAKED: i32 = 77;
 
 const fn options(mode: Mode) -> GuardOptions {
-    GuardOptions::new(mode)
-        .name("program")
-        .stacks(Stacks::Full)
-        .sampling(Sampling::one_in(50))
+    GuardOptions::new(mode).name("program").stacks(Stacks::Full).sampling(Sampling::one_in(50))
 }
 
 static GUARDS: [GlobalGuard<System>; 7] = [
@@ -50,11 +41,7 @@ const ASKED: usize = 6;
 /// Asks for memory itself, which it should not: the guard must not ask it again for that.
 fn asks() -> Option<debug_guard::CommandMark> {
     black_box(vec![1_u8; 10]);
-    Some(debug_guard::CommandMark {
-        name: "asks",
-        serial: 1,
-        stack: 0,
-    })
+    Some(debug_guard::CommandMark { name: "asks", serial: 1, stack: 0 })
 }
 
 /// The guard that the environment names; in the parent the first, under which everything passes.
@@ -135,21 +122,11 @@ fn parent() {
     for (which, mode) in MODES.into_iter().enumerate() {
         child(which, "clean").assert_code(0);
         if mode >= Mode::Cookie {
-            for (case, kind) in [
-                ("overflow", "overflow"),
-                ("late", "use-after-free"),
-                ("twice", "double-free"),
-            ] {
+            for (case, kind) in [("overflow", "overflow"), ("late", "use-after-free"), ("twice", "double-free")] {
                 let told = child(which, case);
                 told.assert_crash(Crash::Abort);
-                assert!(
-                    told.stderr.contains(&format!("\"kind\":\"{kind}\"")),
-                    "{mode} {case} {told}"
-                );
-                assert!(
-                    told.stderr.contains("\"guard\":\"program\""),
-                    "{mode} {case} {told}"
-                );
+                assert!(told.stderr.contains(&format!("\"kind\":\"{kind}\"")), "{mode} {case} {told}");
+                assert!(told.stderr.contains("\"guard\":\"program\""), "{mode} {case} {told}");
             }
             let told = child(which, "leak");
             told.assert_code(LEAKED);
@@ -165,10 +142,7 @@ fn parent() {
     }
     let told = child(REFUSED, "refused");
     told.assert_code(0);
-    assert!(
-        told.stderr.contains("nothing is guarded") && told.stderr.contains("OnReport"),
-        "{told}"
-    );
+    assert!(told.stderr.contains("nothing is guarded") && told.stderr.contains("OnReport"), "{told}");
     child(ASKED, "asked").assert_code(0);
 }
 
@@ -184,16 +158,11 @@ fn stats() -> GuardStats {
 fn work(seed: usize) -> usize {
     let mut map = HashMap::new();
     for n in 0..500 {
-        map.entry(n * seed % 97)
-            .or_insert_with(Vec::new)
-            .push(format!("{n} of {seed}"));
+        map.entry(n * seed % 97).or_insert_with(Vec::new).push(format!("{n} of {seed}"));
     }
     let mut tree: BTreeMap<String, Box<[u8]>> = BTreeMap::new();
     for (key, texts) in &map {
-        tree.insert(
-            format!("key {key}"),
-            texts.concat().into_bytes().into_boxed_slice(),
-        );
+        tree.insert(format!("key {key}"), texts.concat().into_bytes().into_boxed_slice());
     }
     let mut text = String::new();
     for (key, bytes) in tree.iter().take(50) {
@@ -204,10 +173,7 @@ fn work(seed: usize) -> usize {
         let carried = vec![seed; 100];
         std::panic::resume_unwind(Box::new(carried));
     });
-    let carried = *caught
-        .expect_err("it unwinds")
-        .downcast::<Vec<usize>>()
-        .expect("what it carried");
+    let carried = *caught.expect_err("it unwinds").downcast::<Vec<usize>>().expect("what it carried");
     let zeros = vec![0_u64; 10_000];
     assert!(zeros.iter().all(|zero| *zero == 0));
     text.len() + carried.len() + zeros.len()
@@ -236,8 +202,7 @@ fn threads() -> usize {
             std::thread::spawn(move || {
                 LATE.with_borrow_mut(|late| late.0.push("kept".to_owned()));
                 for n in 0..20 {
-                    send.send((0..20).map(|m| format!("{seed} {n} {m}")).collect())
-                        .expect("somebody listens");
+                    send.send((0..20).map(|m| format!("{seed} {n} {m}")).collect()).expect("somebody listens");
                 }
                 work(seed)
             })
@@ -246,11 +211,7 @@ fn threads() -> usize {
     drop(send);
     // Blocks of one thread are freed on another.
     let heard: usize = receive.iter().map(|texts| texts.len()).sum();
-    heard
-        + threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no panic"))
-            .sum::<usize>()
+    heard + threads.into_iter().map(|thread| thread.join().expect("no panic")).sum::<usize>()
 }
 
 fn clean() {

@@ -10,16 +10,9 @@ use program::{Stream, callback_stream};
 use vk_callbacks::bridge::BareBridge;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let bridges = [(); 3].map(|()| {
-        Box::pin(BareBridge::new(testkit::HookedAllocator::new(
-            testkit::RecordingAllocator::system(),
-        )))
-    });
-    let streams = bridges.each_ref().map(|bridge| {
-        Stream(
-            Driver(bridge.as_ref().raw()),
-            bridge.backing().inner().clone(),
-        )
-    });
+    let bridges = [(); 3]
+        .map(|()| Box::pin(BareBridge::new(testkit::HookedAllocator::new(testkit::RecordingAllocator::system()))));
+    let streams =
+        bridges.each_ref().map(|bridge| Stream(Driver(bridge.as_ref().raw()), bridge.backing().inner().clone()));
     callback_stream(data, &streams);
 });

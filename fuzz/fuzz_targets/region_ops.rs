@@ -7,7 +7,5 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((first, rest)) = data.split_first() else {
         return;
     };
-    program::region_ops(rest, || {
-        program::subject::RegionSubject::new(*first % program::subject::SHAPES)
-    });
+    program::region_ops(rest, || program::subject::RegionSubject::new(*first % program::subject::SHAPES));
 });

@@ -1,4 +1,5 @@
-//! Defragmentation between frames: a level of meshes is left, a quarter of them stay, and each frame copies a few until blocks are empty.
+//! Defragmentation between frames: a level of meshes is left, a quarter of them stay, and each frame copies a few until
+//! blocks are empty.
 //!
 //! ```text
 //!   frame n:    next_pass -> buffers at the new places -> copies, then the frame's own commands -> submit with a fence
@@ -15,8 +16,7 @@ use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome, MoveResult};
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BufferInfo, GpuAllocator, MemoryPreference, PropertyFlags, Region,
-    RegionOptions,
+    AllocatorOptions, AshDevice, BufferInfo, GpuAllocator, MemoryPreference, PropertyFlags, Region, RegionOptions,
 };
 use support::{Failure, Gpu};
 
@@ -43,19 +43,13 @@ const fn size_of_mesh(number: u32) -> u64 {
 
 fn defragment(gpu: &Gpu) -> Result<(), Failure> {
     let options = AllocatorOptions {
-        memory: MemoryOptions {
-            first_block: Some(2 * MIB),
-            max_block: Some(2 * MIB),
-            ..MemoryOptions::default()
-        },
+        memory: MemoryOptions { first_block: Some(2 * MIB), max_block: Some(2 * MIB), ..MemoryOptions::default() },
         ..AllocatorOptions::default()
     };
     // SAFETY: infos are valid, and what is freed or finished is not in use by the device: each frame is waited for.
     let memory = unsafe { GpuAllocator::new(gpu.memory(), FromGlobalAlloc::SYSTEM, options) }
         .map_err(|refused| refused.error)?;
-    let mut meshes = (0..MESHES)
-        .map(|number| Mesh::new(gpu, &memory, number))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut meshes = (0..MESHES).map(|number| Mesh::new(gpu, &memory, number)).collect::<Result<Vec<_>, _>>()?;
     // The player leaves the level: what stays lies in every block.
     let mut kept = Vec::new();
     for mesh in meshes.drain(..) {
@@ -69,10 +63,7 @@ fn defragment(gpu: &Gpu) -> Result<(), Failure> {
     let before = memory.stats().total;
 
     // SAFETY: a valid info; destroyed below.
-    let fence = unsafe {
-        gpu.device
-            .create_fence(&vk::FenceCreateInfo::default(), None)
-    }?;
+    let fence = unsafe { gpu.device.create_fence(&vk::FenceCreateInfo::default(), None) }?;
     let commands = gpu.command_buffer()?;
     let limits = DefragmentationOptions::new().max_bytes_per_pass(BYTES_A_FRAME);
     let mut run = memory.defragment(limits)?;
@@ -176,9 +167,7 @@ impl Mesh {
             | vk::BufferUsageFlags::TRANSFER_DST
             | vk::BufferUsageFlags::TRANSFER_SRC;
         let info = BufferInfo::new(size_of_mesh(number), usage.into());
-        let options = RegionOptions::new()
-            .dedicated(DedicatedPolicy::Never)
-            .name("mesh");
+        let options = RegionOptions::new().dedicated(DedicatedPolicy::Never).name("mesh");
         let region = memory.create_buffer(&info, &options)?;
         Ok(Self { number, region })
     }
@@ -186,8 +175,7 @@ impl Mesh {
 
 /// Copies each mesh back and compares every word.
 fn check(gpu: &Gpu, memory: &Memory, meshes: &[Mesh]) -> Result<(), Failure> {
-    let host =
-        MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT);
+    let host = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT);
     let back = memory.create_buffer(
         &BufferInfo::new(MIB, vk::BufferUsageFlags::TRANSFER_DST.into()),
         &RegionOptions::new().preference(host).name("read back"),

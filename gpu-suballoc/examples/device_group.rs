@@ -75,9 +75,7 @@ fn show(instance: &ash::Instance) -> Result<(), Box<dyn Error>> {
     let mut devices = TryVec::new_in(Scoped::new(&SYSTEM, Scope::Device));
     // SAFETY: a live instance.
     for physical in unsafe { instance.enumerate_physical_devices() }.unwrap_or_default() {
-        devices
-            .try_push(listed(instance, physical))
-            .map_err(|refused| refused.error)?;
+        devices.try_push(listed(instance, physical)).map_err(|refused| refused.error)?;
     }
     if devices.is_empty() {
         println!("SKIPPED: no Vulkan device");
@@ -89,14 +87,8 @@ fn show(instance: &ash::Instance) -> Result<(), Box<dyn Error>> {
     for (number, device) in devices.iter().enumerate() {
         let can = &device.capabilities;
         println!("device {number}: {}", device.name);
-        println!(
-            "  memory in: {:?}, out: {:?}",
-            can.buffer_import, can.buffer_export
-        );
-        println!(
-            "  semaphores in: {:?}, out: {:?}",
-            can.semaphore_import, can.semaphore_export
-        );
+        println!("  memory in: {:?}, out: {:?}", can.buffer_import, can.buffer_export);
+        println!("  semaphores in: {:?}, out: {:?}", can.semaphore_import, can.semaphore_export);
     }
     for from in 0..devices.len() {
         for to in (0..devices.len()).filter(|to| *to != from) {
@@ -119,20 +111,13 @@ fn listed(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Hardware {
     let there = unsafe { instance.enumerate_device_extension_properties(physical) };
     let there = there.unwrap_or_default();
     let is_there = |name: &&CStr| {
-        let mut names = there
-            .iter()
-            .map(vk::ExtensionProperties::extension_name_as_c_str);
+        let mut names = there.iter().map(vk::ExtensionProperties::extension_name_as_c_str);
         names.any(|there| there == Ok(*name))
     };
     let extensions: Vec<_> = EXTENSIONS.into_iter().filter(is_there).collect();
     let version = VERSION.min(properties.api_version);
     // SAFETY: the version is the lesser of both, and the device has the extensions.
-    let capabilities =
-        unsafe { physical_device_capabilities(instance, physical, version, &extensions) };
+    let capabilities = unsafe { physical_device_capabilities(instance, physical, version, &extensions) };
     let name = properties.device_name_as_c_str().unwrap_or_default();
-    Hardware {
-        name: name.to_string_lossy().into_owned(),
-        capabilities,
-        membership: MembershipCell::new(),
-    }
+    Hardware { name: name.to_string_lossy().into_owned(), capabilities, membership: MembershipCell::new() }
 }

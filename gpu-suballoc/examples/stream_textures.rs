@@ -15,8 +15,8 @@ use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use gpu_suballoc::virtual_block::VirtualAllocation;
 use gpu_suballoc::{
-    AllocatorOptions, BlockAlgorithm, BufferInfo, GpuAllocator, ImageInfo, MemoryPreference,
-    PropertyFlags, Region, RegionOptions, VirtualBlock,
+    AllocatorOptions, BlockAlgorithm, BufferInfo, GpuAllocator, ImageInfo, MemoryPreference, PropertyFlags, Region,
+    RegionOptions, VirtualBlock,
 };
 use support::{Failure, Gpu};
 
@@ -46,27 +46,18 @@ fn color(number: u32) -> u32 {
 
 fn stream(gpu: &Gpu) -> Result<(), Failure> {
     // SAFETY: infos are valid, and regions are given back when the device is done with them.
-    let memory = unsafe {
-        GpuAllocator::new(
-            gpu.memory(),
-            FromGlobalAlloc::SYSTEM,
-            AllocatorOptions::default(),
-        )
-    }
-    .map_err(|refused| refused.error)?;
-    let host =
-        MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT);
+    let memory = unsafe { GpuAllocator::new(gpu.memory(), FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) }
+        .map_err(|refused| refused.error)?;
+    let host = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT);
     let usage = vk::BufferUsageFlags::TRANSFER_SRC;
     let staging = memory.create_buffer(
         &BufferInfo::new(STAGING, usage.into()),
         &RegionOptions::new().preference(host).name("staging ring"),
     )?;
     let mapping = memory.map(&staging)?;
-    let mut ring =
-        VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, STAGING, 256, BlockAlgorithm::Ring)?;
+    let mut ring = VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, STAGING, 256, BlockAlgorithm::Ring)?;
 
-    let (mut in_flight, mut textures) =
-        (VecDeque::<Frame>::new(), VecDeque::<(u32, Region)>::new());
+    let (mut in_flight, mut textures) = (VecDeque::<Frame>::new(), VecDeque::<(u32, Region)>::new());
     let (mut waits, mut next) = (0u32, 0u32);
     for _ in 0..FRAMES {
         let mut frame = new_frame(gpu)?;
@@ -83,30 +74,16 @@ fn stream(gpu: &Gpu) -> Result<(), Failure> {
                     }
                 }
             };
-            let texels = mapping
-                .as_ptr()
-                .wrapping_add(range.offset as usize)
-                .cast::<u32>();
+            let texels = mapping.as_ptr().wrapping_add(range.offset as usize).cast::<u32>();
             for texel in 0..TEXELS {
                 // SAFETY: the range is within the mapping, aligned, and the device is done with what was there.
                 unsafe { texels.wrapping_add(texel).write(color(next)) };
             }
             frame.uploads.push(range.allocation);
             let usage = vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::TRANSFER_SRC;
-            let info = ImageInfo::new_2d(
-                vk::Format::R8G8B8A8_UNORM.as_raw() as u32,
-                EDGE,
-                EDGE,
-                usage.into(),
-            );
-            let texture = memory.create_image(
-                &info,
-                &RegionOptions::new().name(&format!("texture {next}")),
-            )?;
-            copies.push((
-                texture.image().ok_or("an image")?.into(),
-                staging.copy_offset() + range.offset,
-            ));
+            let info = ImageInfo::new_2d(vk::Format::R8G8B8A8_UNORM.as_raw() as u32, EDGE, EDGE, usage.into());
+            let texture = memory.create_image(&info, &RegionOptions::new().name(&format!("texture {next}")))?;
+            copies.push((texture.image().ok_or("an image")?.into(), staging.copy_offset() + range.offset));
             textures.push_back((next, texture));
             next += 1;
         }
@@ -137,10 +114,7 @@ fn stream(gpu: &Gpu) -> Result<(), Failure> {
         STAGING >> 10
     );
     check(gpu, &memory, &textures)?;
-    println!(
-        "the newest {} textures have what was uploaded",
-        textures.len()
-    );
+    println!("the newest {} textures have what was uploaded", textures.len());
 
     support::print_report("when all is uploaded", &memory)?;
     drop(mapping);
@@ -154,23 +128,12 @@ fn stream(gpu: &Gpu) -> Result<(), Failure> {
 
 fn new_frame(gpu: &Gpu) -> Result<Frame, Failure> {
     // SAFETY: a valid info; destroyed in `retire`.
-    let fence = unsafe {
-        gpu.device
-            .create_fence(&vk::FenceCreateInfo::default(), None)
-    }?;
-    Ok(Frame {
-        fence,
-        commands: gpu.command_buffer()?,
-        uploads: Vec::new(),
-    })
+    let fence = unsafe { gpu.device.create_fence(&vk::FenceCreateInfo::default(), None) }?;
+    Ok(Frame { fence, commands: gpu.command_buffer()?, uploads: Vec::new() })
 }
 
 /// Waits for a frame; its staging memory is free then.
-fn retire<A: alloc_core::HostAllocator>(
-    gpu: &Gpu,
-    ring: &mut VirtualBlock<A>,
-    frame: Frame,
-) -> Result<(), Failure> {
+fn retire<A: alloc_core::HostAllocator>(gpu: &Gpu, ring: &mut VirtualBlock<A>, frame: Frame) -> Result<(), Failure> {
     // SAFETY: the frame's fence, which was submitted.
     unsafe { gpu.device.wait_for_fences(&[frame.fence], true, u64::MAX) }?;
     // SAFETY: signalled, and nobody else's.
@@ -184,20 +147,14 @@ fn retire<A: alloc_core::HostAllocator>(
 }
 
 fn color_layers() -> vk::ImageSubresourceLayers {
-    vk::ImageSubresourceLayers::default()
-        .aspect_mask(vk::ImageAspectFlags::COLOR)
-        .layer_count(1)
+    vk::ImageSubresourceLayers::default().aspect_mask(vk::ImageAspectFlags::COLOR).layer_count(1)
 }
 
 fn whole(offset: u64) -> [vk::BufferImageCopy; 1] {
     [vk::BufferImageCopy::default()
         .buffer_offset(offset)
         .image_subresource(color_layers())
-        .image_extent(vk::Extent3D {
-            width: EDGE,
-            height: EDGE,
-            depth: 1,
-        })]
+        .image_extent(vk::Extent3D { width: EDGE, height: EDGE, depth: 1 })]
 }
 
 fn barrier(
@@ -222,36 +179,14 @@ fn barrier(
         })];
     let stage = vk::PipelineStageFlags::ALL_COMMANDS;
     // SAFETY: a live image, in the layout that is named.
-    unsafe {
-        device.cmd_pipeline_barrier(
-            commands,
-            stage,
-            stage,
-            vk::DependencyFlags::empty(),
-            &[],
-            &[],
-            &barrier,
-        )
-    };
+    unsafe { device.cmd_pipeline_barrier(commands, stage, stage, vk::DependencyFlags::empty(), &[], &[], &barrier) };
 }
 
-fn upload(
-    device: &ash::Device,
-    commands: vk::CommandBuffer,
-    buffer: vk::Buffer,
-    offset: u64,
-    image: vk::Image,
-) {
+fn upload(device: &ash::Device, commands: vk::CommandBuffer, buffer: vk::Buffer, offset: u64, image: vk::Image) {
     use vk::AccessFlags as Access;
     use vk::ImageLayout as Layout;
     let into = Layout::TRANSFER_DST_OPTIMAL;
-    barrier(
-        device,
-        commands,
-        image,
-        [Layout::UNDEFINED, into],
-        [Access::empty(), Access::TRANSFER_WRITE],
-    );
+    barrier(device, commands, image, [Layout::UNDEFINED, into], [Access::empty(), Access::TRANSFER_WRITE]);
     // SAFETY: the range of the staging buffer is written, and the image is in that layout.
     unsafe { device.cmd_copy_buffer_to_image(commands, buffer, image, into, &whole(offset)) };
     barrier(
@@ -269,8 +204,7 @@ fn check<D: gpu_suballoc::DeviceMemory, A: alloc_core::HostAllocator>(
     memory: &GpuAllocator<D, A>,
     textures: &VecDeque<(u32, Region)>,
 ) -> Result<(), Failure> {
-    let host =
-        MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT);
+    let host = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT);
     let back = memory.create_buffer(
         &BufferInfo::new(BYTES, vk::BufferUsageFlags::TRANSFER_DST.into()),
         &RegionOptions::new().preference(host).name("read back"),
@@ -282,15 +216,7 @@ fn check<D: gpu_suballoc::DeviceMemory, A: alloc_core::HostAllocator>(
         gpu.run(|device, commands| {
             let from = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
             // SAFETY: the image is in that layout, and the buffer is as large.
-            unsafe {
-                device.cmd_copy_image_to_buffer(
-                    commands,
-                    image,
-                    from,
-                    buffer,
-                    &whole(back.copy_offset()),
-                )
-            };
+            unsafe { device.cmd_copy_image_to_buffer(commands, image, from, buffer, &whole(back.copy_offset())) };
         })?;
         for texel in [0, TEXELS / 2, TEXELS - 1] {
             // SAFETY: within the mapping; the device is done.

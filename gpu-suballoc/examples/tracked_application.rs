@@ -1,4 +1,5 @@
-//! An application with ash whose host and device memory are both in one tree: the driver's, through callbacks, and the sub-allocator's own.
+//! An application with ash whose host and device memory are both in one tree: the driver's, through callbacks, and the
+//! sub-allocator's own.
 //!
 //! ```text
 //!  application
@@ -16,8 +17,8 @@ use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use ash::vk;
 use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, GpuAllocator, Lifetime, MemoryPreference,
-    PropertyFlags, RegionOptions,
+    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, GpuAllocator, Lifetime, MemoryPreference, PropertyFlags,
+    RegionOptions,
 };
 use vk_callbacks::Bridge;
 
@@ -37,10 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let root = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
     let vulkan = root.child("vulkan")?;
     // A bridge that is dropped too early would say so here; `close` below is the way to end one.
-    let of_instance =
-        Bridge::new(vulkan.child("instance")?)?.with_leak_listener(|leaked| eprintln!("{leaked}"));
-    let of_device =
-        Bridge::new(vulkan.child("device")?)?.with_leak_listener(|leaked| eprintln!("{leaked}"));
+    let of_instance = Bridge::new(vulkan.child("instance")?)?.with_leak_listener(|leaked| eprintln!("{leaked}"));
+    let of_device = Bridge::new(vulkan.child("device")?)?.with_leak_listener(|leaked| eprintln!("{leaked}"));
 
     let application = vk::ApplicationInfo::default().api_version(VERSION);
     let info = vk::InstanceCreateInfo::default().application_info(&application);
@@ -98,17 +97,11 @@ fn use_memory(memory: AshDevice, root: &Context) -> Result<(), Box<dyn Error>> {
     let gpu = made.map_err(|refused| refused.error)?;
 
     let visible = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE);
-    let uploads = RegionOptions::new()
-        .preference(visible)
-        .lifetime(Lifetime::Transient);
-    let staging = gpu.create_buffer(
-        &BufferInfo::new(256 << 10, BufferUsage::TRANSFER_SRC),
-        &uploads.name("staging"),
-    )?;
-    let vertices = gpu.create_buffer(
-        &BufferInfo::new(1 << 20, BufferUsage::VERTEX_BUFFER),
-        &RegionOptions::new().name("vertices"),
-    )?;
+    let uploads = RegionOptions::new().preference(visible).lifetime(Lifetime::Transient);
+    let staging =
+        gpu.create_buffer(&BufferInfo::new(256 << 10, BufferUsage::TRANSFER_SRC), &uploads.name("staging"))?;
+    let vertices = gpu
+        .create_buffer(&BufferInfo::new(1 << 20, BufferUsage::VERTEX_BUFFER), &RegionOptions::new().name("vertices"))?;
 
     println!("{}", root.snapshot()?); // host memory, a row a context
     println!("{}", gpu.stats()); // device memory, a row a heap and a pool

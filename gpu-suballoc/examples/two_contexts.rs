@@ -1,5 +1,6 @@
-//! Two parts of a program on one device, a context and a thread each, with one shader cache: what one has compiled the other finds. One
-//! context is released while the other goes on: exactly its own kernels, device memory and host memory go.
+//! Two parts of a program on one device, a context and a thread each, with one shader cache: what one has compiled the
+//! other finds. One context is released while the other goes on: exactly its own kernels, device memory and host memory
+//! go.
 //!
 //! ```text
 //!  application
@@ -37,11 +38,7 @@ fn main() -> Result<(), Failure> {
 
 fn two_contexts(gpu: &Gpu) -> Result<(), Failure> {
     let root = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
-    let (cache, one, other) = (
-        root.child("shader cache")?,
-        root.child("first")?,
-        root.child("second")?,
-    );
+    let (cache, one, other) = (root.child("shader cache")?, root.child("first")?, root.child("second")?);
     let contexts = AshContexts::new(cache.handle(), CacheLimits::NONE)?;
     // SAFETY: instance and device belong together, and outlive the contexts.
     let first = unsafe { contexts.acquire_ash(gpu.context(one.handle())) }?;
@@ -61,9 +58,7 @@ fn two_contexts(gpu: &Gpu) -> Result<(), Failure> {
     println!("{}", root.snapshot()?);
 
     let before = one.usage().total().live_bytes;
-    let released = first
-        .release()
-        .map_err(|refused| ContextError::Outstanding(refused.error))?;
+    let released = first.release().map_err(|refused| ContextError::Outstanding(refused.error))?;
     let left = one.usage().total().live_bytes;
     println!(
         "first released: {} kernels, {} memory objects of {} KiB, {} of {before} bytes of host memory",
@@ -79,16 +74,15 @@ fn two_contexts(gpu: &Gpu) -> Result<(), Failure> {
     if (released.shaders, left, anew) != (u64::from(OWN), 0, u64::from(OWN)) {
         return Err("exactly what was first's was to go".into());
     }
-    second
-        .release()
-        .map_err(|refused| ContextError::Outstanding(refused.error))?;
+    second.release().map_err(|refused| ContextError::Outstanding(refused.error))?;
     drop((contexts, cache, one, other));
     root.close_root()?;
     println!("nothing is left");
     Ok(())
 }
 
-/// Compiles its own kernels, waits for the other context's, wants them all, and takes some memory. Returns how many it compiled.
+/// Compiles its own kernels, waits for the other context's, wants them all, and takes some memory. Returns how many it
+/// compiled.
 fn work(context: &AshContext, own: Range<u32>, meet: &Barrier) -> Result<u64, String> {
     let compiled = own.clone().try_for_each(|number| kernel(context, number));
     // Also after an error: the other thread waits here.
@@ -115,17 +109,12 @@ fn kernel(context: &AshContext, number: u32) -> Result<(), String> {
             .stage_flags(vk::ShaderStageFlags::COMPUTE)];
         let constants = [vk::SpecializationMapEntry::default().size(4)];
         let number = number.to_ne_bytes();
-        let number = vk::SpecializationInfo::default()
-            .map_entries(&constants)
-            .data(&number);
+        let number = vk::SpecializationInfo::default().map_entries(&constants).data(&number);
         let info = KernelInfo {
             code: &code,
             set_layouts: &[vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings)],
             push_constant_ranges: &[],
-            pipelines: &[KernelPipeline {
-                name: c"main",
-                specialization: Some(&number),
-            }],
+            pipelines: &[KernelPipeline { name: c"main", specialization: Some(&number) }],
             keep_code: false,
         };
         // SAFETY: valid SPIR-V, whose one binding and constant these are.

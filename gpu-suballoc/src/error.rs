@@ -17,8 +17,8 @@ pub enum GpuError {
     Host(HostError),
     /// The driver refused. Nobody's fault, unless it says otherwise.
     Device(DeviceError),
-    /// The driver allocated the memory, and refused to bind or map it; the memory is freed again. A handle that was imported with it is the
-    /// driver's. After any other error it is still the program's.
+    /// The driver allocated the memory, and refused to bind or map it; the memory is freed again. A handle that was
+    /// imported with it is the driver's. After any other error it is still the program's.
     AfterAllocation(DeviceError),
     /// A limit that the options or the device set would have been exceeded.
     Limit(Limit),
@@ -162,8 +162,9 @@ pub enum GpuMisuse {
     BlockTooSmall,
     /// The request needs a feature that is not enabled.
     NotEnabled,
-    /// A resource that must have a memory object of its own, and that the options do not [name](crate::RegionOptions::dedicated_for): no
-    /// bind to other memory is valid (VUID-vkBindImageMemory-image-01445, VUID-vkBindBufferMemory-buffer-01444).
+    /// A resource that must have a memory object of its own, and that the options do not
+    /// [name](crate::RegionOptions::dedicated_for): no bind to other memory is valid
+    /// (VUID-vkBindImageMemory-image-01445, VUID-vkBindBufferMemory-buffer-01444).
     UnnamedResource,
     /// A region of a linear pool that is not the next in the order of [`BlockAlgorithm`](crate::BlockAlgorithm).
     OutOfOrder,
@@ -211,9 +212,7 @@ impl GpuError {
             Self::Misuse(rule) => !matches!(rule, GpuMisuse::NestedMap),
             Self::Device(error) => matches!(
                 error,
-                DeviceError::DeviceLost
-                    | DeviceError::InvalidExternalHandle
-                    | DeviceError::InvalidOpaqueCaptureAddress
+                DeviceError::DeviceLost | DeviceError::InvalidExternalHandle | DeviceError::InvalidOpaqueCaptureAddress
             ),
             Self::Limit(_) | Self::TooLarge { .. } | Self::MapUnsupported { .. } => false,
         }
@@ -226,21 +225,19 @@ impl GpuError {
     /// True if the device is lost, see `GpuAllocator::abandon`.
     #[must_use]
     pub const fn is_device_lost(self) -> bool {
-        matches!(
-            self,
-            Self::Device(DeviceError::DeviceLost) | Self::AfterAllocation(DeviceError::DeviceLost)
-        )
+        matches!(self, Self::Device(DeviceError::DeviceLost) | Self::AfterAllocation(DeviceError::DeviceLost))
     }
 
-    /// Whether the driver owns the handle that the refused request imported ([`RegionOptions::next`](crate::RegionOptions::next)): the
-    /// program must not close it then.
+    /// Whether the driver owns the handle that the refused request imported
+    /// ([`RegionOptions::next`](crate::RegionOptions::next)): the program must not close it then.
     #[must_use]
     pub const fn driver_owns_import(self) -> bool {
         matches!(self, Self::AfterAllocation(_))
     }
 
     /// The `VkResult` for a driver or a C caller: the device's result, or `VK_ERROR_OUT_OF_HOST_MEMORY`,
-    /// `VK_ERROR_OUT_OF_DEVICE_MEMORY`, `VK_ERROR_MEMORY_MAP_FAILED`, `VK_ERROR_FEATURE_NOT_PRESENT`, `VK_ERROR_VALIDATION_FAILED_EXT`.
+    /// `VK_ERROR_OUT_OF_DEVICE_MEMORY`, `VK_ERROR_MEMORY_MAP_FAILED`, `VK_ERROR_FEATURE_NOT_PRESENT`,
+    /// `VK_ERROR_VALIDATION_FAILED_EXT`.
     #[must_use]
     pub const fn as_vk_result(self) -> i32 {
         match self {
@@ -296,10 +293,7 @@ impl fmt::Display for GpuError {
             ),
             Self::Limit(limit) => limit.fmt(f),
             Self::TooLarge { bytes, limit } => {
-                write!(
-                    f,
-                    "{bytes} bytes are more than the {limit} that one allocation may have: split the request"
-                )
+                write!(f, "{bytes} bytes are more than the {limit} that one allocation may have: split the request")
             }
             Self::MemoryType(error) => error.fmt(f),
             Self::MapUnsupported { reason } => reason.fmt(f),
@@ -327,23 +321,15 @@ impl fmt::Display for Limit {
                     "heap {heap} is short by {short_by} bytes: free regions, trim, or accept memory of another heap"
                 )
             }
-            Self::Blocks { limit } => write!(
-                f,
-                "the pool has its {limit} blocks: free regions, or raise the limit"
-            ),
+            Self::Blocks { limit } => write!(f, "the pool has its {limit} blocks: free regions, or raise the limit"),
             Self::Objects { limit } => {
-                write!(
-                    f,
-                    "no more memory objects than {limit} are allowed: free dedicated regions, or trim"
-                )
+                write!(f, "no more memory objects than {limit} are allowed: free dedicated regions, or trim")
             }
             Self::Pools => f.write_str("there is no room for another pool: destroy one"),
-            Self::Aliases => f.write_str(
-                "the region has all the crops or mappings that can be counted: free some",
-            ),
-            Self::Records => f.write_str(
-                "there is no room for another region with a resource, name or crop: free some",
-            ),
+            Self::Aliases => f.write_str("the region has all the crops or mappings that can be counted: free some"),
+            Self::Records => {
+                f.write_str("there is no room for another region with a resource, name or crop: free some")
+            }
             Self::WrappedBytes { short_by } => {
                 write!(
                     f,

@@ -22,12 +22,7 @@ const FIRST: u32 = 4;
 
 impl<T> GrowableVec<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            first: NonNull::dangling(),
-            length: 0,
-            capacity: 0,
-            entries: PhantomData,
-        }
+        Self { first: NonNull::dangling(), length: 0, capacity: 0, entries: PhantomData }
     }
 
     pub(crate) fn layout(capacity: u32) -> Option<Layout> {
@@ -171,10 +166,7 @@ mod tests {
         assert!(table.as_slice().iter().copied().eq(0..100));
         assert_eq!(table.pop(), Some(99));
         *table.get_mut(7).unwrap() = 70;
-        assert_eq!(
-            (table.get(7), table.get(99), table.len()),
-            (Some(&70), None, 99)
-        );
+        assert_eq!((table.get(7), table.get(99), table.len()), (Some(&70), None, 99));
 
         let small = Layout::array::<u64>(4).unwrap();
         let unused = supply(&mut table, small).unwrap();
@@ -208,9 +200,7 @@ impl<T, const N: usize> Chunked<T, N> {
     const CHUNK: Layout = Layout::new::<[T; N]>();
 
     pub(crate) const fn new() -> Self {
-        Self {
-            chunks: GrowableVec::new(),
-        }
+        Self { chunks: GrowableVec::new() }
     }
 
     #[inline]
@@ -234,19 +224,14 @@ impl<T, const N: usize> Chunked<T, N> {
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         // SAFETY: `grow_with` wrote each entry of a chunk; `&mut self` is exclusive.
-        self.place(number)
-            .map(|mut entry| unsafe { entry.as_mut() })
+        self.place(number).map(|mut entry| unsafe { entry.as_mut() })
     }
 
     pub(crate) fn missing(&self) -> Layout {
         self.chunks.missing_capacity(1).unwrap_or(Self::CHUNK)
     }
 
-    pub(crate) fn grow_with(
-        &mut self,
-        block: HostBlock,
-        mut entry: impl FnMut(u32) -> T,
-    ) -> Option<HostBlock> {
+    pub(crate) fn grow_with(&mut self, block: HostBlock, mut entry: impl FnMut(u32) -> T) -> Option<HostBlock> {
         if block.layout() != Self::CHUNK || self.chunks.missing_capacity(1).is_some() {
             return self.chunks.grow_with(block);
         }
@@ -308,12 +293,7 @@ struct Slot<T> {
 
 impl<T> Slots<T> {
     pub(crate) const fn up_to(limit: u32) -> Self {
-        Self {
-            slots: GrowableVec::new(),
-            spare: NONE,
-            filled: 0,
-            limit,
-        }
+        Self { slots: GrowableVec::new(), spare: NONE, filled: 0, limit }
     }
 
     pub(crate) const fn filled(&self) -> u32 {
@@ -335,10 +315,7 @@ impl<T> Slots<T> {
             return Some(number);
         }
         let number = self.slots.len();
-        let new = Slot {
-            next: NONE,
-            content: None,
-        };
+        let new = Slot { next: NONE, content: None };
         (number < self.limit && self.slots.push(new).is_ok()).then_some(number)
     }
 
@@ -366,11 +343,7 @@ impl<T> Slots<T> {
         self.slots.get_mut(number)?.content.as_mut()
     }
 
-    pub(crate) fn remove_if(
-        &mut self,
-        number: u32,
-        is_removable: impl FnOnce(&mut T) -> bool,
-    ) -> Option<T> {
+    pub(crate) fn remove_if(&mut self, number: u32, is_removable: impl FnOnce(&mut T) -> bool) -> Option<T> {
         let content = self.slots.get_mut(number)?.content.take_if(is_removable)?;
         self.filled -= 1;
         self.unreserve(number);
@@ -378,17 +351,13 @@ impl<T> Slots<T> {
     }
 
     pub(crate) fn each(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0..)
-            .zip(self.slots.as_slice())
-            .filter_map(|(number, slot)| Some((number, slot.content.as_ref()?)))
+        (0..).zip(self.slots.as_slice()).filter_map(|(number, slot)| Some((number, slot.content.as_ref()?)))
     }
 }
 
 impl<T> GrowableTable for Slots<T> {
     fn missing(&self) -> Option<Layout> {
-        self.slots
-            .missing_capacity(1)
-            .filter(|_| self.spare == NONE && self.slots.len() < self.limit)
+        self.slots.missing_capacity(1).filter(|_| self.spare == NONE && self.slots.len() < self.limit)
     }
 
     fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {

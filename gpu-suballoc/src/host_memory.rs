@@ -1,5 +1,6 @@
-//! Nothing is allocated or freed under a lock, and nothing under a lock can lack memory: [`lock_filled`] returns the lock only when the
-//! tables behind it have a reserve, as much as one call needs. So only acquiring the lock can be refused.
+//! Nothing is allocated or freed under a lock, and nothing under a lock can lack memory: [`lock_filled`] returns the
+//! lock only when the tables behind it have a reserve, as much as one call needs. So only acquiring the lock can be
+//! refused.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -26,10 +27,7 @@ impl HostBlock {
         Self { start, layout }
     }
 
-    pub(crate) fn allocate(
-        memory: &(impl HostAllocator + ?Sized),
-        layout: Layout,
-    ) -> Result<Self, HostError> {
+    pub(crate) fn allocate(memory: &(impl HostAllocator + ?Sized), layout: Layout) -> Result<Self, HostError> {
         match memory.allocate(layout, Scope::Object) {
             Ok(start) => Ok(Self { start, layout }),
             Err(_) => Err(memory.refusal(layout, Scope::Object)),
@@ -92,10 +90,7 @@ fn grow_first(tables: &mut impl Tables, block: &mut Option<HostBlock>) -> Option
     missing
 }
 
-pub(crate) fn fill(
-    table: &mut dyn GrowableTable,
-    memory: &(impl HostAllocator + ?Sized),
-) -> Result<(), HostError> {
+pub(crate) fn fill(table: &mut dyn GrowableTable, memory: &(impl HostAllocator + ?Sized)) -> Result<(), HostError> {
     while let Some(layout) = table.missing() {
         let unneeded = table.grow_with(HostBlock::allocate(memory, layout)?);
         free(memory, unneeded);
@@ -175,12 +170,7 @@ mod tests {
                 }
             });
             let mut state = lock.lock();
-            assert!(
-                state
-                    .0
-                    .iter()
-                    .all(|table| table.0.as_slice().iter().copied().eq(0..40))
-            );
+            assert!(state.0.iter().all(|table| table.0.as_slice().iter().copied().eq(0..40)));
             let Two(tables) = core::mem::replace(&mut *state, Two([entries(), entries()]));
             drop(state);
             for mut table in tables {

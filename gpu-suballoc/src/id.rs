@@ -54,10 +54,7 @@ impl RegionId {
     pub const fn from_raw([tag, slot, generation, rest]: [u32; 4]) -> Self {
         // No slot has generation 0.
         let generation = if rest == 0 { generation } else { 0 };
-        Self {
-            tag,
-            key: RegionKey { slot, generation },
-        }
+        Self { tag, key: RegionKey { slot, generation } }
     }
 
     /// The tag of the allocator, unique in the process.
@@ -72,7 +69,8 @@ impl RegionId {
         self.key
     }
 
-    /// The id as one number, for tables with room for one. [`GpuAllocator::id_of_key`](crate::GpuAllocator::id_of_key) has the id back.
+    /// The id as one number, for tables with room for one. [`GpuAllocator::id_of_key`](crate::GpuAllocator::id_of_key)
+    /// has the id back.
     ///
     /// It lacks 24 bits of the allocator's tag: where allocators could be mixed up, store the id.
     #[must_use]
@@ -88,10 +86,7 @@ impl RegionId {
 
     pub(crate) const fn from_slot_key(key: NonZeroU64, tag: u32) -> Self {
         let low = key.get() as u32;
-        let key = RegionKey {
-            slot: (key.get() >> 32) as u32,
-            generation: low & LAST_GENERATION,
-        };
+        let key = RegionKey { slot: (key.get() >> 32) as u32, generation: low & LAST_GENERATION };
         Self::new(tag & !TAG_BITS | low >> TAG_SHIFT, key)
     }
 }
@@ -170,11 +165,7 @@ impl BlockRef {
     /// Higher bits of pool and block are cut off.
     #[inline]
     pub(crate) const fn new(kind: RangePlacement, pool: u16, block: u32) -> Self {
-        Self(
-            (kind as u32) << 29
-                | (pool as u32 & (Self::POOLS - 1)) << 20
-                | block & (Self::BLOCKS - 1),
-        )
+        Self((kind as u32) << 29 | (pool as u32 & (Self::POOLS - 1)) << 20 | block & (Self::BLOCKS - 1))
     }
 
     #[inline]
@@ -218,8 +209,7 @@ pub struct PoolId {
 /// Tags are unique among 2^32 allocators: an odd factor maps different numbers to different ones.
 pub(crate) fn next_tag() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-        .wrapping_mul(0x9e37_79b1)
+    NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b1)
 }
 
 #[cfg(test)]
@@ -229,24 +219,14 @@ mod tests {
 
     #[test]
     fn numbers_come_back_as_they_were_packed() {
-        for kind in [
-            RangePlacement::General,
-            RangePlacement::Dedicated,
-            RangePlacement::Linear,
-        ] {
+        for kind in [RangePlacement::General, RangePlacement::Dedicated, RangePlacement::Linear] {
             let block = BlockRef::new(kind, 511, (1 << 20) - 1);
             for block in [block, block.mapped()] {
-                assert_eq!(
-                    (block.kind(), block.pool(), block.block()),
-                    (kind, 511, (1 << 20) - 1)
-                );
+                assert_eq!((block.kind(), block.pool(), block.block()), (kind, 511, (1 << 20) - 1));
             }
             assert!(block == block.mapped() && block.mapped().is_mapped() && !block.is_mapped());
         }
-        let key = RegionKey {
-            slot: 9,
-            generation: 11,
-        };
+        let key = RegionKey { slot: 9, generation: 11 };
         let id = RegionId::new(5, key);
         assert_eq!(RegionId::from_raw(id.as_raw()), id);
         assert_eq!((id.tag(), id.key()), (5, key));

@@ -1,7 +1,8 @@
 //! GPU memory for drivers and applications: many regions in few allocations, with all bookkeeping memory accounted.
 //!
-//! A driver's `vkAllocateMemory` takes from tens of microseconds to milliseconds, and a device may allow only a few thousand
-//! objects. A [`GpuAllocator`] therefore allocates large blocks of one device and divides them, for any number of threads:
+//! A driver's `vkAllocateMemory` takes from tens of microseconds to milliseconds, and a device may allow only a few
+//! thousand objects. A [`GpuAllocator`] therefore allocates large blocks of one device and divides them, for any number
+//! of threads:
 //!
 //! ```text
 //!   Region, RegionId      the user's value; its copy for tables and C: allocator, slot, generation
@@ -20,30 +21,33 @@
 //!   DeviceContexts        context/          devices of the application; DeviceContext = GpuAllocator + CacheOwner; ash/context: kernels
 //! ```
 //!
-//! - The requirements of a resource ([`ResourceRequirements`]) and the options of its user ([`RegionOptions`]) choose the memory type, the pool
-//!   and the structure; [`create_buffer`](GpuAllocator::create_buffer) and [`create_image`](GpuAllocator::create_image) create the resource too.
-//! - Buffers of the application can be [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); a root
-//!   lives at least as long as its crops.
-//! - `ShaderCache` (feature `cache`) shares compiled shaders between the contexts of a device, and frees those of an owner with the owner.
+//! - The requirements of a resource ([`ResourceRequirements`]) and the options of its user ([`RegionOptions`]) choose
+//!   the memory type, the pool and the structure; [`create_buffer`](GpuAllocator::create_buffer) and
+//!   [`create_image`](GpuAllocator::create_image) create the resource too.
+//! - Buffers of the application can be [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop);
+//!   a root lives at least as long as its crops.
+//! - `ShaderCache` (feature `cache`) shares compiled shaders between the contexts of a device, and frees those of an
+//!   owner with the owner.
 //! - Features `std` and `ash` are on by default: alloc-core's counting by thread, and devices through ash's functions.
 //!
 //! An [`alloc_core::ContextHandle`] of a context of host memory fits every `memory` parameter.
 //!
-//! **Errors.** A call whose only refusals are mistakes of the caller returns a [`GpuMisuse`]. A call that memory, a limit or the driver can
-//! refuse too returns a [`GpuError`], and a mistake is its variant [`Misuse`](GpuError::Misuse). So does every call that consumes a
-//! [`Region`], whose refusal returns it in an [`alloc_core::Rejected`]. [`GpuError`] says whose fault a refusal is and, as text, what helps.
-//! After a refusal nothing has changed, but that it may leave capacity for the next try (nodes, indices, records, an empty block), which is
-//! in `host_bytes` and freed with the allocator.
+//! **Errors.** A call whose only refusals are mistakes of the caller returns a [`GpuMisuse`]. A call that memory, a
+//! limit or the driver can refuse too returns a [`GpuError`], and a mistake is its variant
+//! [`Misuse`](GpuError::Misuse). So does every call that consumes a [`Region`], whose refusal returns it in an
+//! [`alloc_core::Rejected`]. [`GpuError`] says whose fault a refusal is and, as text, what helps. After a refusal
+//! nothing has changed, but that it may leave capacity for the next try (nodes, indices, records, an empty block),
+//! which is in `host_bytes` and freed with the allocator.
 //!
-//! All host memory comes from the [`HostAllocator`](alloc_core::HostAllocator) passed in, is counted, and may be refused at any time.
-//! Freeing allocates nothing. Wrong use is a [`GpuMisuse`], never an abort. Neither the driver nor the host allocator is called under a
-//! lock that guards state.
+//! All host memory comes from the [`HostAllocator`](alloc_core::HostAllocator) passed in, is counted, and may be
+//! refused at any time. Freeing allocates nothing. Wrong use is a [`GpuMisuse`], never an abort. Neither the driver nor
+//! the host allocator is called under a lock that guards state.
 //!
 //! A forked child must not use this crate: like the device, allocators and caches stay the parent's.
 //!
-//! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). If one does while it allocates, no operation is half
-//! done and no region or device memory leaks; at most one block of host memory does. If one does while it frees, what the call had left to
-//! free leaks.
+//! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). If one does while it allocates, no
+//! operation is half done and no region or device memory leaks; at most one block of host memory does. If one does
+//! while it frees, what the call had left to free leaks.
 //!
 //! ```
 //! use alloc_core::FromGlobalAlloc;
@@ -131,8 +135,8 @@ mod waiting;
 /// The structures alone, for any memory: ranges in any order, stacks and rings ([`VirtualBlock`]).
 pub mod virtual_block {
     pub use crate::range::{
-        VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock,
-        VirtualBlockError, VirtualBlockStatistics, VirtualPiece, VirtualRange,
+        VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock, VirtualBlockError,
+        VirtualBlockStatistics, VirtualPiece, VirtualRange,
     };
 }
 
@@ -145,9 +149,7 @@ pub use allocator::{AllocatorOptions, GpuAllocator};
 pub use cache::ShaderCache;
 #[cfg(feature = "cache")]
 pub use context::DeviceContexts;
-pub use device::{
-    BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage, ResourceRequirements,
-};
+pub use device::{BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage, ResourceRequirements};
 pub use error::{GpuError, GpuMisuse};
 pub use group::DeviceGroup;
 pub use id::{PoolId, RegionId};

@@ -2,8 +2,8 @@
 //!   unmapped --map--> turn --the driver's answer--> mapped 1 .. n --the last unmap--> turn --> unmapped
 //! ```
 //!
-//! Vulkan requires map and unmap of one memory object one after the other. A thread has the turn during the driver's call, without the lock
-//! of this value. There are no mappings during a turn, so unmapping never waits.
+//! Vulkan requires map and unmap of one memory object one after the other. A thread has the turn during the driver's
+//! call, without the lock of this value. There are no mappings during a turn, so unmapping never waits.
 
 use core::ptr::NonNull;
 
@@ -43,11 +43,7 @@ pub(crate) enum Step {
 }
 
 impl MapCount {
-    pub(crate) const NONE: Self = Self {
-        base: None,
-        count: 0,
-        turn: false,
-    };
+    pub(crate) const NONE: Self = Self { base: None, count: 0, turn: false };
 
     pub(crate) fn is_idle(&self) -> bool {
         self.count == 0 && !self.turn

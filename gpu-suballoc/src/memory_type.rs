@@ -17,17 +17,18 @@ const ONLY_ON_REQUEST: PropertyFlags = PropertyFlags::LAZILY_ALLOCATED
 
 /// The index of the memory type that fits best, `0..types.len()`.
 ///
-/// A type fits when `memory_type_bits` has its bit, and it has every required property and none of `LAZILY_ALLOCATED`, `PROTECTED`,
-/// `DEVICE_COHERENT_AMD` and `DEVICE_UNCACHED_AMD` that is neither required nor preferred. That last rule does not apply if all types of
-/// `memory_type_bits` have such a property, as for a protected buffer (VUID-vkBindBufferMemory-None-01898). The one with the fewest faults
-/// wins: a missing preferred property and a present avoided one are a fault each. Among equals the first wins.
+/// A type fits when `memory_type_bits` has its bit, and it has every required property and none of `LAZILY_ALLOCATED`,
+/// `PROTECTED`, `DEVICE_COHERENT_AMD` and `DEVICE_UNCACHED_AMD` that is neither required nor preferred. That last rule
+/// does not apply if all types of `memory_type_bits` have such a property, as for a protected buffer
+/// (VUID-vkBindBufferMemory-None-01898). The one with the fewest faults wins: a missing preferred property and a
+/// present avoided one are a fault each. Among equals the first wins.
 ///
 /// Entries of `types` beyond the first [`MAX_MEMORY_TYPES`] have no bit and are never chosen.
 ///
 /// # Errors
 ///
-/// [`MemoryTypeError::Contradiction`] when a property is both required or preferred and avoided, [`MemoryTypeError::NoneAccepted`], and
-/// [`MemoryTypeError::NoneFits`] when no accepted type has what is required.
+/// [`MemoryTypeError::Contradiction`] when a property is both required or preferred and avoided,
+/// [`MemoryTypeError::NoneAccepted`], and [`MemoryTypeError::NoneFits`] when no accepted type has what is required.
 #[doc(alias("vmaFindMemoryTypeIndex"))]
 pub fn choose_memory_type(
     types: &[MemoryType],
@@ -60,26 +61,14 @@ impl<'t> MemoryTypesByFit<'t> {
         memory_type_bits: u32,
         preference: MemoryPreference,
     ) -> Self {
-        Self {
-            types,
-            memory_type_bits,
-            preference,
-            accepts_special_only: memory_type_bits & ordinary == 0,
-            last: None,
-        }
+        Self { types, memory_type_bits, preference, accepts_special_only: memory_type_bits & ordinary == 0, last: None }
     }
 
     pub(crate) fn best(mut self) -> Result<u32, MemoryTypeError> {
-        let MemoryPreference {
-            required,
-            preferred,
-            avoided,
-        } = self.preference;
+        let MemoryPreference { required, preferred, avoided } = self.preference;
         let contradicted = (required | preferred) & avoided;
         if !contradicted.is_empty() {
-            return Err(MemoryTypeError::Contradiction {
-                properties: contradicted,
-            });
+            return Err(MemoryTypeError::Contradiction { properties: contradicted });
         }
         let named = u32::try_from(self.types.len())
             .ok()
@@ -98,11 +87,7 @@ impl Iterator for MemoryTypesByFit<'_> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
-        let MemoryPreference {
-            required,
-            preferred,
-            avoided,
-        } = self.preference;
+        let MemoryPreference { required, preferred, avoided } = self.preference;
         let mut best: Option<(u32, u32)> = None;
         for (index, candidate) in (0u32..).zip(self.types.iter().take(MAX_MEMORY_TYPES)) {
             let special = candidate.properties & ONLY_ON_REQUEST;
@@ -112,11 +97,8 @@ impl Iterator for MemoryTypesByFit<'_> {
             {
                 continue;
             }
-            let fit = (
-                preferred.without(candidate.properties).count()
-                    + (candidate.properties & avoided).count(),
-                index,
-            );
+            let fit =
+                (preferred.without(candidate.properties).count() + (candidate.properties & avoided).count(), index);
             if self.last.is_none_or(|last| last < fit) && best.is_none_or(|best| fit < best) {
                 best = Some(fit);
             }
@@ -152,11 +134,7 @@ impl MemoryPreference {
     /// Only memory with these properties.
     #[must_use]
     pub const fn requiring(required: PropertyFlags) -> Self {
-        Self {
-            required,
-            preferred: PropertyFlags::NONE,
-            avoided: PropertyFlags::NONE,
-        }
+        Self { required, preferred: PropertyFlags::NONE, avoided: PropertyFlags::NONE }
     }
 
     /// Memory with these properties is better. Replaces what was preferred before.
@@ -197,10 +175,7 @@ impl fmt::Display for MemoryTypeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Contradiction { properties } => {
-                write!(
-                    f,
-                    "{properties} is wanted and avoided at once: remove it from one of the two"
-                )
+                write!(f, "{properties} is wanted and avoided at once: remove it from one of the two")
             }
             Self::NoneAccepted { memory_type_bits } => write!(
                 f,
@@ -239,24 +214,15 @@ mod tests {
             let count = next(9);
             let types: std::vec::Vec<_> = (0..count)
                 .map(|_| MemoryType {
-                    properties: P::from_raw(
-                        next(16) | if next(2) == 0 { next(16) << 4 } else { 0 },
-                    ),
+                    properties: P::from_raw(next(16) | if next(2) == 0 { next(16) << 4 } else { 0 }),
                     heap_index: 0,
                 })
                 .collect();
             let bits = next(2 << count);
             let mut one_or_none = || P::from_raw(if next(2) == 0 { 0 } else { 1 << next(8) });
-            let preference = MemoryPreference {
-                required: one_or_none(),
-                preferred: one_or_none(),
-                avoided: one_or_none(),
-            };
-            let MemoryPreference {
-                required,
-                preferred,
-                avoided,
-            } = preference;
+            let preference =
+                MemoryPreference { required: one_or_none(), preferred: one_or_none(), avoided: one_or_none() };
+            let MemoryPreference { required, preferred, avoided } = preference;
             let wanted = required | preferred;
             let accepted: std::vec::Vec<_> = (0..count)
                 .filter(|index| bits >> index & 1 == 1)
@@ -275,9 +241,7 @@ mod tests {
                 Err(MemoryTypeError::Contradiction { properties })
             } else if accepted.is_empty() {
                 refused[1] += 1;
-                Err(MemoryTypeError::NoneAccepted {
-                    memory_type_bits: bits,
-                })
+                Err(MemoryTypeError::NoneAccepted { memory_type_bits: bits })
             } else if let Some((index, of)) = best {
                 special_alone += u32::from(!any_plain);
                 requested += u32::from(any_plain && !special(*of).is_empty());
@@ -292,19 +256,13 @@ mod tests {
                 "table {table}: {types:?}, {bits:#b}, {preference:?}"
             );
         }
-        assert!(
-            special_alone > 2000 && requested > 500,
-            "{special_alone} {requested}"
-        );
+        assert!(special_alone > 2000 && requested > 500, "{special_alone} {requested}");
         assert!(refused.iter().all(|times| *times > 1000), "{refused:?}");
     }
 
     #[test]
     fn a_contradiction_says_which_property() {
-        let types = [MemoryType {
-            properties: P::DEVICE_LOCAL,
-            heap_index: 0,
-        }];
+        let types = [MemoryType { properties: P::DEVICE_LOCAL, heap_index: 0 }];
         let both = MemoryPreference::requiring(P::DEVICE_LOCAL).avoiding(P::DEVICE_LOCAL);
         let refused = choose_memory_type(&types, 1, both).unwrap_err().to_string();
         assert!(refused.starts_with("DEVICE_LOCAL is wanted and avoided at once: "));
@@ -312,28 +270,18 @@ mod tests {
 
     #[test]
     fn the_last_bit_of_the_mask_is_a_type_and_a_33rd_entry_is_not() {
-        let mut many = [MemoryType {
-            properties: P::NONE,
-            heap_index: 0,
-        }; MAX_MEMORY_TYPES + 1];
+        let mut many = [MemoryType { properties: P::NONE, heap_index: 0 }; MAX_MEMORY_TYPES + 1];
         many[MAX_MEMORY_TYPES - 1].properties = P::HOST_CACHED;
         many[MAX_MEMORY_TYPES].properties = P::HOST_VISIBLE;
-        assert_eq!(
-            choose_memory_type(&many, !0, MemoryPreference::requiring(P::HOST_CACHED)),
-            Ok(31)
-        );
+        assert_eq!(choose_memory_type(&many, !0, MemoryPreference::requiring(P::HOST_CACHED)), Ok(31));
         let beyond = choose_memory_type(&many, !0, MemoryPreference::requiring(P::HOST_VISIBLE));
-        assert_eq!(
-            beyond,
-            Err(MemoryTypeError::NoneFits {
-                required: P::HOST_VISIBLE
-            })
-        );
+        assert_eq!(beyond, Err(MemoryTypeError::NoneFits { required: P::HOST_VISIBLE }));
     }
 }
 
 flags! {
-    /// Properties of a memory type, with Vulkan's bits (`VkMemoryPropertyFlagBits`). Bits that Vulkan adds later are kept and compared.
+    /// Properties of a memory type, with Vulkan's bits (`VkMemoryPropertyFlagBits`). Bits that Vulkan adds later are
+    /// kept and compared.
     PropertyFlags(u32) {
         /// Fastest for the device.
         DEVICE_LOCAL = 0;
@@ -378,14 +326,8 @@ mod property_flags_tests {
             (PropertyFlags::HOST_CACHED | PropertyFlags::DEVICE_LOCAL).to_string(),
             "DEVICE_LOCAL | HOST_CACHED"
         );
-        assert_eq!(
-            PropertyFlags::from_raw(0x8000_0002).to_string(),
-            "HOST_VISIBLE | 0x80000000"
-        );
-        assert_eq!(
-            PropertyFlags::from_raw(0x4000_0000).to_string(),
-            "0x40000000"
-        );
+        assert_eq!(PropertyFlags::from_raw(0x8000_0002).to_string(), "HOST_VISIBLE | 0x80000000");
+        assert_eq!(PropertyFlags::from_raw(0x4000_0000).to_string(), "0x40000000");
     }
 
     #[test]

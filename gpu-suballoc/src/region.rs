@@ -8,10 +8,11 @@ use crate::id::RegionId;
 use crate::map_count::Address;
 use crate::memory_type::PropertyFlags;
 
-/// A piece of device memory, with the buffer or image that is bound to it, if any: owned, wrapped, or a crop of another.
+/// A piece of device memory, with the buffer or image that is bound to it, if any: owned, wrapped, or a crop of
+/// another.
 ///
-/// It is move-only, so that it is freed once. Dropping it frees nothing: pass it to [`GpuAllocator::free`](crate::GpuAllocator::free) or a
-/// similar call, or it stays in the leak list.
+/// It is move-only, so that it is freed once. Dropping it frees nothing: pass it to
+/// [`GpuAllocator::free`](crate::GpuAllocator::free) or a similar call, or it stays in the leak list.
 #[doc(alias("VmaAllocation", "Allocation", "suballocation"))]
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "dropping a region does not free it: pass it to GpuAllocator::free"]
@@ -79,7 +80,8 @@ impl Region {
         ResourceHandle::image(self.resource)
     }
 
-    /// Its start, in bytes from the start of its buffer (`VkBufferCopy`), or without a buffer from the start of its root.
+    /// Its start, in bytes from the start of its buffer (`VkBufferCopy`), or without a buffer from the start of its
+    /// root.
     #[must_use]
     pub const fn copy_offset(&self) -> u64 {
         self.buffer_offset
@@ -106,9 +108,9 @@ impl Region {
         self.is_dedicated
     }
 
-    /// The first byte of a region that is [mapped while it lives](crate::RegionOptions::mapped), valid for [`size`](Region::size) bytes, as
-    /// a [`Mapping`](crate::allocator::Mapping) is. Of a crop while its root lives; of a wrapped buffer as long as the pointer of its
-    /// [backing](crate::allocator::Backing) is valid.
+    /// The first byte of a region that is [mapped while it lives](crate::RegionOptions::mapped), valid for
+    /// [`size`](Region::size) bytes, as a [`Mapping`](crate::allocator::Mapping) is. Of a crop while its root lives; of
+    /// a wrapped buffer as long as the pointer of its [backing](crate::allocator::Backing) is valid.
     #[must_use]
     pub const fn mapped(&self) -> Option<NonNull<u8>> {
         match self.mapped {

@@ -32,11 +32,7 @@ pub enum ResourceKind {
 }
 
 /// Whether a region gets a memory object of its own (`VkMemoryDedicatedAllocateInfo`).
-#[doc(alias(
-    "VMA_ALLOCATION_CREATE_DEDICATED_MEMORY_BIT",
-    "AllocationScheme",
-    "VkMemoryDedicatedAllocateInfo"
-))]
+#[doc(alias("VMA_ALLOCATION_CREATE_DEDICATED_MEMORY_BIT", "AllocationScheme", "VkMemoryDedicatedAllocateInfo"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DedicatedPolicy {
@@ -46,8 +42,8 @@ pub enum DedicatedPolicy {
     #[default]
     Allowed,
     /// While fewer than three quarters of the memory objects that the device and
-    /// [`MemoryOptions::max_allocations`](crate::pool::MemoryOptions::max_allocations) allow are live (of `n` fewer than `n - n / 4`;
-    /// shared blocks are objects too); from a block otherwise.
+    /// [`MemoryOptions::max_allocations`](crate::pool::MemoryOptions::max_allocations) allow are live (of `n` fewer
+    /// than `n - n / 4`; shared blocks are objects too); from a block otherwise.
     Preferred,
     /// Or not at all.
     Required,
@@ -65,9 +61,10 @@ pub struct RegionOptions<'n> {
     pub lifetime: Lifetime,
     /// Whether it gets a memory object of its own.
     pub dedicated: DedicatedPolicy,
-    /// The program's own buffer or image, which it binds at offset 0 (`VkMemoryDedicatedAllocateInfo`): the region gets a memory object of
-    /// its own, of exactly the required size. The program destroys the resource, before the region is freed. For
-    /// [`allocate`](crate::GpuAllocator::allocate) alone; elsewhere it is [`GpuMisuse::BadOptions`](crate::GpuMisuse::BadOptions).
+    /// The program's own buffer or image, which it binds at offset 0 (`VkMemoryDedicatedAllocateInfo`): the region gets
+    /// a memory object of its own, of exactly the required size. The program destroys the resource, before the region
+    /// is freed. For [`allocate`](crate::GpuAllocator::allocate) alone; elsewhere it is
+    /// [`GpuMisuse::BadOptions`](crate::GpuMisuse::BadOptions).
     pub dedicated_for: Option<ResourceHandle>,
     /// Memory types that may serve, one bit each: for an import what `vkGetMemoryFdPropertiesKHR` and its kin report
     /// (VUID-VkMemoryAllocateInfo-memoryTypeIndex-00648).
@@ -76,28 +73,29 @@ pub struct RegionOptions<'n> {
     pub min_alignment: u64,
     /// A custom pool; the device's own pools otherwise.
     pub pool: Option<PoolId>,
-    /// 0 to 1 (`VK_EXT_memory_priority`); such a region gets a memory object of its own. Where the feature is not enabled it is
-    /// [`GpuMisuse::NotEnabled`](crate::GpuMisuse::NotEnabled).
+    /// 0 to 1 (`VK_EXT_memory_priority`); such a region gets a memory object of its own. Where the feature is not
+    /// enabled it is [`GpuMisuse::NotEnabled`](crate::GpuMisuse::NotEnabled).
     pub priority: Option<f32>,
     /// Handle types for its export; such a region gets a memory object of its own.
     pub export: ExternalHandleTypes,
-    /// The caller's structures behind `VkMemoryAllocateInfo`, an import for instance; such a region gets a memory object of its own.
+    /// The caller's structures behind `VkMemoryAllocateInfo`, an import for instance; such a region gets a memory
+    /// object of its own.
     pub next: Option<NextChain>,
-    /// Refuse a request that needs a memory object above its heap's budget (`VK_EXT_memory_budget`). A region in a block that exists is
-    /// never refused.
+    /// Refuse a request that needs a memory object above its heap's budget (`VK_EXT_memory_budget`). A region in a
+    /// block that exists is never refused.
     pub within_budget: bool,
-    /// Memory for buffers with device addresses (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`), which a buffer that the allocator creates with
-    /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets without this.
+    /// Memory for buffers with device addresses (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`), which a buffer that the
+    /// allocator creates with [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets without this.
     pub device_address: bool,
     /// From the upper end of a pool of two stacks ([`BlockAlgorithm::DoubleStack`]); anywhere else it is
     /// [`GpuMisuse::NoUpperEnd`](crate::GpuMisuse::NoUpperEnd).
     pub upper_address: bool,
-    /// It never moves, and lies in blocks for pinned regions. In a custom pool that is not [pinned](crate::PoolOptions::pinned) it is
-    /// [`GpuMisuse::PoolNotPinned`](crate::GpuMisuse::PoolNotPinned).
+    /// It never moves, and lies in blocks for pinned regions. In a custom pool that is not
+    /// [pinned](crate::PoolOptions::pinned) it is [`GpuMisuse::PoolNotPinned`](crate::GpuMisuse::PoolNotPinned).
     pub pinned: bool,
-    /// It is mapped while it lives, if its memory is `HOST_VISIBLE`: [`Region::mapped`](crate::Region::mapped) is the pointer. It does not
-    /// move and keeps its block from being emptied. With `pinned` as well it lies among others that stay. If the driver does not map a
-    /// shared block, dedicated memory is tried.
+    /// It is mapped while it lives, if its memory is `HOST_VISIBLE`: [`Region::mapped`](crate::Region::mapped) is the
+    /// pointer. It does not move and keeps its block from being emptied. With `pinned` as well it lies among others
+    /// that stay. If the driver does not map a shared block, dedicated memory is tried.
     pub mapped: bool,
     /// Its name in reports. Copied, up to 255 bytes.
     pub name: Option<&'n str>,
@@ -115,8 +113,8 @@ impl Default for RegionOptions<'_> {
 
 impl<'n> RegionOptions<'n> {
     /// The defaults: an unknown lifetime, and pages shared with buffers. They [prefer](MemoryPreference::preferring)
-    /// [`DEVICE_LOCAL`](crate::PropertyFlags::DEVICE_LOCAL). For access by the host, [require](MemoryPreference::requiring) `HOST_VISIBLE`
-    /// instead.
+    /// [`DEVICE_LOCAL`](crate::PropertyFlags::DEVICE_LOCAL). For access by the host,
+    /// [require](MemoryPreference::requiring) `HOST_VISIBLE` instead.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -175,27 +173,18 @@ impl ResourceRequirements {
     /// `size` bytes at `alignment`, in any memory type.
     #[must_use]
     pub const fn new(size: u64, alignment: u64) -> Self {
-        Self {
-            size,
-            alignment,
-            memory_type_bits: u32::MAX,
-            prefers_dedicated: false,
-            requires_dedicated: false,
-        }
+        Self { size, alignment, memory_type_bits: u32::MAX, prefers_dedicated: false, requires_dedicated: false }
     }
 
     /// With these memory types only, one bit each.
     #[must_use]
     pub const fn memory_types(self, memory_type_bits: u32) -> Self {
-        Self {
-            memory_type_bits,
-            ..self
-        }
+        Self { memory_type_bits, ..self }
     }
 }
 
-/// How a [`VirtualBlock`](crate::VirtualBlock) or a custom pool finds space. The linear ones place ranges one behind the other, and free
-/// them in their order:
+/// How a [`VirtualBlock`](crate::VirtualBlock) or a custom pool finds space. The linear ones place ranges one behind
+/// the other, and free them in their order:
 ///
 /// ```text
 ///   Stack         | a | b | c |             free              |      the newest: c, b, a
@@ -203,7 +192,8 @@ impl ResourceRequirements {
 ///   Ring          | d | e |  free  | b | c |  (left at the end) |    the oldest: b, c, d, e
 /// ```
 ///
-/// A free out of order is refused: [`VirtualBlockError::OutOfOrder`](crate::virtual_block::VirtualBlockError::OutOfOrder),
+/// A free out of order is refused:
+/// [`VirtualBlockError::OutOfOrder`](crate::virtual_block::VirtualBlockError::OutOfOrder),
 /// [`GpuMisuse::OutOfOrder`](crate::GpuMisuse::OutOfOrder). For a region before its turn call
 /// [`free_when_unused`](crate::GpuAllocator::free_when_unused).
 #[doc(alias("VMA_POOL_CREATE_LINEAR_ALGORITHM_BIT"))]
@@ -216,7 +206,8 @@ pub enum BlockAlgorithm {
     /// One behind the other; the newest is freed first. A pool has one block.
     Stack,
     /// A stack at each end: the lower one, and, for requests with an
-    /// [`upper address`](crate::virtual_block::VirtualAllocationOptions::upper_address), the upper one. A pool has one block.
+    /// [`upper address`](crate::virtual_block::VirtualAllocationOptions::upper_address), the upper one. A pool has one
+    /// block.
     DoubleStack,
     /// One behind the other, continued at the start; the oldest is freed first. A pool has one block.
     Ring,

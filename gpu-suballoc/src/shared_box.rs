@@ -29,21 +29,10 @@ unsafe impl<T: Send + Sync> Sync for SharedBox<T> {}
 
 impl<T> SharedBox<T> {
     pub(crate) fn new(value: T, memory: ContextHandle) -> Result<Self, HostError> {
-        let block = memory
-            .try_allocate(Layout::new::<SharedBlock<T>>(), Scope::Object)?
-            .cast::<SharedBlock<T>>();
+        let block = memory.try_allocate(Layout::new::<SharedBlock<T>>(), Scope::Object)?.cast::<SharedBlock<T>>();
         // SAFETY: a new block of this layout.
-        unsafe {
-            block.write(SharedBlock {
-                value,
-                references: AtomicU64::new(1),
-                memory,
-            })
-        };
-        Ok(Self {
-            block,
-            owns: PhantomData,
-        })
+        unsafe { block.write(SharedBlock { value, references: AtomicU64::new(1), memory }) };
+        Ok(Self { block, owns: PhantomData })
     }
 
     /// The uses of dropped references happened before.
@@ -76,10 +65,7 @@ impl<T> Deref for SharedBox<T> {
 impl<T> Clone for SharedBox<T> {
     fn clone(&self) -> Self {
         self.block().references.fetch_add(1, Ordering::Relaxed);
-        Self {
-            block: self.block,
-            owns: PhantomData,
-        }
+        Self { block: self.block, owns: PhantomData }
     }
 }
 

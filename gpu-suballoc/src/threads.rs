@@ -18,7 +18,8 @@ const FEW: u32 = 1 << 12;
 #[cfg(not(feature = "std"))]
 const MANY: u32 = 1 << 24;
 
-/// False if the awaited thread may be this one, in an outer call ([`enter_call`]) that called back: it would wait for ever.
+/// False if the awaited thread may be this one, in an outer call ([`enter_call`]) that called back: it would wait for
+/// ever.
 #[must_use]
 pub(crate) fn pause(tries: &mut u32) -> bool {
     #[cfg(feature = "std")]
@@ -73,23 +74,18 @@ impl Stopwatch {
     }
 }
 
-#[cfg(all(
-    feature = "std",
-    any(target_os = "linux", target_os = "android", windows)
-))]
+#[cfg(all(feature = "std", any(target_os = "linux", target_os = "android", windows)))]
 pub(crate) use state_mutex::{StateGuard, StateMutex};
 
-#[cfg(all(
-    feature = "std",
-    any(target_os = "linux", target_os = "android", windows)
-))]
+#[cfg(all(feature = "std", any(target_os = "linux", target_os = "android", windows)))]
 mod state_mutex {
     use core::ops::{Deref, DerefMut};
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use alloc_core::support::LockCount;
 
-    /// No driver, host allocator or user function is called over this lock (law 5). No fork waits for it: a forked child has no device.
+    /// No driver, host allocator or user function is called over this lock (law 5). No fork waits for it: a forked
+    /// child has no device.
     #[derive(Debug)]
     pub(crate) struct StateMutex<T>(Mutex<T>);
 
@@ -108,10 +104,7 @@ mod state_mutex {
         pub(crate) fn lock(&self) -> StateGuard<'_, T> {
             // First: where thread-locals are made on first use, that takes memory.
             let counted = LockCount::new();
-            StateGuard {
-                state: self.0.lock().unwrap_or_else(PoisonError::into_inner),
-                _counted: counted,
-            }
+            StateGuard { state: self.0.lock().unwrap_or_else(PoisonError::into_inner), _counted: counted }
         }
 
         pub(crate) fn get_mut(&mut self) -> &mut T {

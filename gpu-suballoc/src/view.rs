@@ -113,12 +113,7 @@ pub struct RangeView {
 }
 
 impl RangeView {
-    pub(crate) const fn unowned(
-        offset: u64,
-        size: u64,
-        what: RangeUse,
-        placement: RangePlacement,
-    ) -> Self {
+    pub(crate) const fn unowned(offset: u64, size: u64, what: RangeUse, placement: RangePlacement) -> Self {
         Self {
             offset,
             size,
@@ -156,8 +151,8 @@ pub struct MemoryTotals {
     pub block_bytes: u64,
     /// Of these, bytes of blocks without a region.
     pub empty_bytes: u64,
-    /// Upper bound of the holes of shared blocks: exact below 64 granules, otherwise up to 1/32 too high. Blocks that a defragmentation
-    /// empties, and those of stacks and rings with regions do not count.
+    /// Upper bound of the holes of shared blocks: exact below 64 granules, otherwise up to 1/32 too high. Blocks that a
+    /// defragmentation empties, and those of stacks and rings with regions do not count.
     pub largest_free_bound: u64,
     /// Of the blocks, those for one region (`VK_KHR_dedicated_allocation`, or a large one).
     pub dedicated: u64,
@@ -198,11 +193,7 @@ impl MemoryTotals {
             return None;
         }
         let percent = reserved.div_ceil(live);
-        Some(if percent > u64::MAX as u128 {
-            u64::MAX
-        } else {
-            percent as u64
-        })
+        Some(if percent > u64::MAX as u128 { u64::MAX } else { percent as u64 })
     }
 
     pub(crate) fn add(&mut self, pool: &Self) {

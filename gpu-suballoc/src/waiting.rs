@@ -57,9 +57,7 @@ mod own {
 
     fn waiting_place(word: &AtomicU32) -> &'static (Mutex<()>, Condvar) {
         let [first, ..] = &PLACES;
-        PLACES
-            .get(core::ptr::from_ref(word).addr() / 64 % PLACES.len())
-            .unwrap_or(first)
+        PLACES.get(core::ptr::from_ref(word).addr() / 64 % PLACES.len()).unwrap_or(first)
     }
 
     pub(super) fn wait_while(word: &AtomicU32, value: u32) {
@@ -88,14 +86,8 @@ mod own {
 
         #[test]
         fn numbers_are_unique() {
-            let numbers: Vec<u64> = (0..4)
-                .map(|_| thread::spawn(number).join().expect("no panic"))
-                .collect();
-            assert!(
-                numbers.is_sorted()
-                    && numbers.windows(2).all(|two| two[0] != two[1])
-                    && number() == number()
-            );
+            let numbers: Vec<u64> = (0..4).map(|_| thread::spawn(number).join().expect("no panic")).collect();
+            assert!(numbers.is_sorted() && numbers.windows(2).all(|two| two[0] != two[1]) && number() == number());
         }
 
         #[test]
@@ -107,9 +99,7 @@ mod own {
                 let woken = woken.clone();
                 thread::spawn(move || {
                     wait_while(&WORD, 0);
-                    woken
-                        .send(WORD.load(Ordering::Relaxed))
-                        .expect("somebody listens");
+                    woken.send(WORD.load(Ordering::Relaxed)).expect("somebody listens");
                 });
             }
             assert_eq!(
@@ -119,19 +109,11 @@ mod own {
             );
             // Who looks without a reason waits on.
             wake(&WORD);
-            assert_eq!(
-                wakes.recv_timeout(Duration::from_millis(100)),
-                Err(RecvTimeoutError::Timeout),
-                "nor now"
-            );
+            assert_eq!(wakes.recv_timeout(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout), "nor now");
             WORD.store(1, Ordering::Release);
             wake(&WORD);
             for _ in 0..3 {
-                assert_eq!(
-                    wakes.recv_timeout(Duration::from_secs(60)),
-                    Ok(1),
-                    "all three are woken, after the change"
-                );
+                assert_eq!(wakes.recv_timeout(Duration::from_secs(60)), Ok(1), "all three are woken, after the change");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Regions on a real device: the first one that the loader shows. What only a driver can answer; everything else is seen on the mock device.
-//! A process of its own.
+//! Regions on a real device: the first one that the loader shows. What only a driver can answer; everything else is
+//! seen on the mock device. A process of its own.
 
 #![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
@@ -11,9 +11,8 @@ mod tests;
 use alloc_core::HostAllocator;
 use ash::vk;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError,
-    MemoryPreference, PropertyFlags, Region, RegionOptions, ResourceRequirements, ash::*,
-    device::*, error::*, request::*,
+    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, MemoryPreference,
+    PropertyFlags, Region, RegionOptions, ResourceRequirements, ash::*, device::*, error::*, request::*,
 };
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{CStr, c_void};

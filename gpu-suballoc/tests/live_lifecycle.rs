@@ -1,5 +1,5 @@
-//! Contexts on real drivers: refusals on the first device that the loader shows, and each driver under the validation layer, with a
-//! defragmentation there. A process of its own.
+//! Contexts on real drivers: refusals on the first device that the loader shows, and each driver under the validation
+//! layer, with a defragmentation there. A process of its own.
 
 #![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
@@ -24,9 +24,9 @@ use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator, TryVec
 use ash::vk;
 use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError,
-    ImageInfo, ImageUsage, Lifetime, MemoryPreference, PropertyFlags, Region, RegionOptions,
-    allocator::*, ash::*, cache::*, device::*, pool::*, request::*,
+    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, ImageInfo, ImageUsage,
+    Lifetime, MemoryPreference, PropertyFlags, Region, RegionOptions, allocator::*, ash::*, cache::*, device::*,
+    pool::*, request::*,
 };
 use std::alloc::{Layout, alloc, dealloc};
 use std::borrow::Cow;

@@ -14,11 +14,7 @@ impl<W: World> Invocation<'_, '_, W> {
         }
         for (word, pick) in words.iter_mut().zip(picks) {
             let pick = *pick as usize;
-            let picked = if pick < width {
-                first.get(pick)
-            } else {
-                second.get(pick - width)
-            };
+            let picked = if pick < width { first.get(pick) } else { second.get(pick - width) };
             *word = *picked.ok_or(Unsupported)?;
         }
         Ok(words)
@@ -46,8 +42,7 @@ pub(crate) fn concat(
 
 /// For two numbers, or for each pair of components of two vectors.
 pub(crate) fn binary(code: u32, a: [u32; 4], b: [u32; 4]) -> Answer<[u32; 4]> {
-    let floats =
-        |make: fn(f32, f32) -> f32, a, b| make(f32::from_bits(a), f32::from_bits(b)).to_bits();
+    let floats = |make: fn(f32, f32) -> f32, a, b| make(f32::from_bits(a), f32::from_bits(b)).to_bits();
     let one = |a: u32, b: u32| {
         Ok(match code {
             128 => a.wrapping_add(b),

@@ -17,10 +17,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     pub(crate) fn new(size: u64) -> Result<Self, vk::Result> {
         const REFUSED: vk::Result = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
-        let len = usize::try_from(size)
-            .ok()
-            .filter(|len| (1..=isize::MAX as usize).contains(len))
-            .ok_or(REFUSED)?;
+        let len = usize::try_from(size).ok().filter(|len| (1..=isize::MAX as usize).contains(len)).ok_or(REFUSED)?;
         let first = pages::map(len).ok_or(REFUSED)?;
         Ok(Self(Bytes { first, len }))
     }
@@ -50,10 +47,7 @@ unsafe impl Send for Bytes {}
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
-    pub(crate) const NONE: Self = Self {
-        first: NonNull::dangling(),
-        len: 0,
-    };
+    pub(crate) const NONE: Self = Self { first: NonNull::dangling(), len: 0 };
 
     pub(crate) const fn len(self) -> u64 {
         self.len as u64
@@ -70,10 +64,7 @@ impl Bytes {
         }
         // SAFETY: the offset is at most the length.
         let first = unsafe { self.first.add(offset as usize) };
-        Self {
-            first,
-            len: size as usize,
-        }
+        Self { first, len: size as usize }
     }
 
     pub(crate) const fn address(self) -> NonNull<u8> {

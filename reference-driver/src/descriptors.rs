@@ -26,11 +26,7 @@ pub(crate) enum Descriptor {
 }
 
 impl Slot {
-    pub(crate) const NONE: Self = Self {
-        binding: 0,
-        element: 0,
-        descriptor: Descriptor::None,
-    };
+    pub(crate) const NONE: Self = Self { binding: 0, element: 0, descriptor: Descriptor::None };
 }
 
 /// An array that is longer than its binding continues in the next one.
@@ -39,12 +35,8 @@ fn slots<'a>(set: vk::DescriptorSet, binding: u32, element: u32) -> &'a mut [Slo
     let Some((_, slots)) = (unsafe { Items::<((), Slot)>::get_mut(raw(set)) }) else {
         return &mut [];
     };
-    let found = slots
-        .iter()
-        .position(|slot| (slot.binding, slot.element) == (binding, element));
-    found
-        .and_then(|first| slots.get_mut(first..))
-        .unwrap_or_default()
+    let found = slots.iter().position(|slot| (slot.binding, slot.element) == (binding, element));
+    found.and_then(|first| slots.get_mut(first..)).unwrap_or_default()
 }
 
 /// # Safety
@@ -61,16 +53,14 @@ unsafe fn read(kind: vk::DescriptorType, source: *const c_void) -> Descriptor {
             // SAFETY: this function's contract: that structure.
             let view = unsafe { source.cast::<vk::BufferView>().read_unaligned() };
             // SAFETY: this function's contract: a live view.
-            unsafe { get::<BufferView>(raw(view)) }
-                .map_or(Descriptor::None, |view| Descriptor::Bytes(view.0))
+            unsafe { get::<BufferView>(raw(view)) }.map_or(Descriptor::None, |view| Descriptor::Bytes(view.0))
         }
         Kind::COMBINED_IMAGE_SAMPLER => {
             // SAFETY: this function's contract: that structure.
             let info = unsafe { source.cast::<vk::DescriptorImageInfo>().read_unaligned() };
             // SAFETY: this function's contract: a live sampler.
-            unsafe { get::<Sampler>(raw(info.sampler)) }.map_or(Descriptor::None, |sampler| {
-                Descriptor::Picture(Surface::of_handle(info.image_view), sampler.0)
-            })
+            unsafe { get::<Sampler>(raw(info.sampler)) }
+                .map_or(Descriptor::None, |sampler| Descriptor::Picture(Surface::of_handle(info.image_view), sampler.0))
         }
         // No shader of the driver accesses the others.
         _ => Descriptor::None,
@@ -84,25 +74,16 @@ const fn at(first: *const c_void, index: usize, stride: usize) -> *const c_void 
 fn write(write: &vk::WriteDescriptorSet<'_>) {
     use vk::DescriptorType as Kind;
     let (first, stride): (*const c_void, usize) = match write.descriptor_type {
-        Kind::UNIFORM_TEXEL_BUFFER | Kind::STORAGE_TEXEL_BUFFER => (
-            write.p_texel_buffer_view.cast(),
-            size_of::<vk::BufferView>(),
-        ),
-        Kind::UNIFORM_BUFFER | Kind::STORAGE_BUFFER => (
-            write.p_buffer_info.cast(),
-            size_of::<vk::DescriptorBufferInfo>(),
-        ),
-        _ => (
-            write.p_image_info.cast(),
-            size_of::<vk::DescriptorImageInfo>(),
-        ),
+        Kind::UNIFORM_TEXEL_BUFFER | Kind::STORAGE_TEXEL_BUFFER => {
+            (write.p_texel_buffer_view.cast(), size_of::<vk::BufferView>())
+        }
+        Kind::UNIFORM_BUFFER | Kind::STORAGE_BUFFER => {
+            (write.p_buffer_info.cast(), size_of::<vk::DescriptorBufferInfo>())
+        }
+        _ => (write.p_image_info.cast(), size_of::<vk::DescriptorImageInfo>()),
     };
     let to = slots(write.dst_set, write.dst_binding, write.dst_array_element);
-    for (index, slot) in to
-        .iter_mut()
-        .take(write.descriptor_count as usize)
-        .enumerate()
-    {
+    for (index, slot) in to.iter_mut().take(write.descriptor_count as usize).enumerate() {
         // SAFETY: valid usage: an array of the type's structures.
         slot.descriptor = unsafe { read(write.descriptor_type, at(first, index, stride)) };
     }
@@ -110,9 +91,7 @@ fn write(write: &vk::WriteDescriptorSet<'_>) {
 
 fn copy(copy: &vk::CopyDescriptorSet<'_>) {
     for index in 0..copy.descriptor_count as usize {
-        let from = slots(copy.src_set, copy.src_binding, copy.src_array_element)
-            .get(index)
-            .copied();
+        let from = slots(copy.src_set, copy.src_binding, copy.src_array_element).get(index).copied();
         let to = slots(copy.dst_set, copy.dst_binding, copy.dst_array_element).get_mut(index);
         if let (Some(from), Some(to)) = (from, to) {
             to.descriptor = from.descriptor;

@@ -58,12 +58,7 @@ fn create_device_object(
     p_allocator: PAllocator,
 ) -> Result<u64, vk::Result> {
     // SAFETY: valid usage: so many names.
-    let names = unsafe {
-        slice(
-            info.pp_enabled_extension_names,
-            info.enabled_extension_count,
-        )
-    };
+    let names = unsafe { slice(info.pp_enabled_extension_names, info.enabled_extension_count) };
     for name in names {
         // SAFETY: valid usage: names end with a NUL.
         let name = unsafe { core::ffi::CStr::from_ptr(*name) };
@@ -78,9 +73,7 @@ fn create_device_object(
     let domain = unsafe { DeviceDomain::new(callbacks(p_allocator)) }.map_err(refused)?;
     let chain = domain.chain(&instance.domain, None);
     let place = ObjectPlace::allocate(&chain, Scope::Device).map_err(refused)?;
-    let queue = Queue {
-        lost: AtomicBool::new(false),
-    };
+    let queue = Queue { lost: AtomicBool::new(false) };
     let queue = match Object::create_with_scope(&chain, Scope::Device, queue) {
         Ok(queue) => queue.into_handle(),
         Err(rejected) => {
@@ -89,13 +82,7 @@ fn create_device_object(
             return Err(refused(rejected.error));
         }
     };
-    Ok(place
-        .fill(Device {
-            domain,
-            instance,
-            queue,
-        })
-        .into_handle())
+    Ok(place.fill(Device { domain, instance, queue }).into_handle())
 }
 
 fn destroy_device_object(device: u64, p_allocator: PAllocator) {

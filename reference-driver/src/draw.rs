@@ -16,12 +16,7 @@ pub(crate) fn triangles(bound: &Bound, state: &State, words: &[u32], vertices: u
     let (first, second) = words.split_at_checked(state.first)?;
     let [vertex_name, fragment_name] = &state.names;
     let vertex = Module::new(first, vk::ShaderStageFlags::VERTEX, vertex_name.as_bytes()).ok()?;
-    let fragment = Module::new(
-        second,
-        vk::ShaderStageFlags::FRAGMENT,
-        fragment_name.as_bytes(),
-    )
-    .ok()?;
+    let fragment = Module::new(second, vk::ShaderStageFlags::FRAGMENT, fragment_name.as_bytes()).ok()?;
     let mut passed = 0_u64;
     for first in (0..vertices / 3).map(|triangle| 3 * triangle) {
         let corner = |index: u32| transform(bound, state, &vertex, first + index);
@@ -63,12 +58,7 @@ fn area(a: Vertex, b: Vertex, [x, y]: [f32; 2]) -> f32 {
     (b[0] - a[0]) * (y - a[1]) - (b[1] - a[1]) * (x - a[0])
 }
 
-fn fill(
-    bound: &Bound,
-    state: &State,
-    module: &Module<'_>,
-    mut corners: [Vertex; 3],
-) -> Option<u64> {
+fn fill(bound: &Bound, state: &State, module: &Module<'_>, mut corners: [Vertex; 3]) -> Option<u64> {
     let whole = area(corners[0], corners[1], [corners[2][0], corners[2][1]]);
     if whole < 0.0 {
         corners.swap(1, 2);
@@ -79,14 +69,8 @@ fn fill(
     }
     let target = bound.target;
     let (offset, extent) = (state.scissor.offset, state.scissor.extent);
-    let columns = offset.x.max(0).cast_unsigned()
-        ..offset.x.max(0).cast_unsigned().saturating_add(extent.width);
-    let rows = offset.y.max(0).cast_unsigned()
-        ..offset
-            .y
-            .max(0)
-            .cast_unsigned()
-            .saturating_add(extent.height);
+    let columns = offset.x.max(0).cast_unsigned()..offset.x.max(0).cast_unsigned().saturating_add(extent.width);
+    let rows = offset.y.max(0).cast_unsigned()..offset.y.max(0).cast_unsigned().saturating_add(extent.height);
     let mut passed = 0;
     for y in rows.start..rows.end.min(target.height) {
         for x in columns.start..columns.end.min(target.width) {
@@ -96,25 +80,11 @@ fn fill(
             };
             let mix = |lane: fn(&Vertex) -> f32| {
                 let parts = corners.iter().zip(weights);
-                parts
-                    .map(|(corner, weight)| weight / whole * lane(corner))
-                    .sum::<f32>()
+                parts.map(|(corner, weight)| weight / whole * lane(corner)).sum::<f32>()
             };
-            let builtin = [
-                centre[0],
-                centre[1],
-                mix(|corner| corner[2]),
-                mix(|corner| corner[3]),
-            ]
-            .map(f32::to_bits);
+            let builtin = [centre[0], centre[1], mix(|corner| corner[2]), mix(|corner| corner[3])].map(f32::to_bits);
             let stage = vk::ShaderStageFlags::FRAGMENT;
-            let mut world = InvocationWorld {
-                bound,
-                stage,
-                builtin,
-                position: [0; 4],
-                color: [0; 4],
-            };
+            let mut world = InvocationWorld { bound, stage, builtin, position: [0; 4], color: [0; 4] };
             interpreter::run(module, &mut world).ok()?;
             let at = target.offset(x, y)?;
             target.bytes.set_word(at, world.color[0]);
@@ -147,14 +117,7 @@ mod tests {
 
     #[test]
     fn rd19_a_corner_that_is_not_finite_is_not_drawn() {
-        let port = vk::Viewport {
-            x: 0.0,
-            y: 0.0,
-            width: 16.0,
-            height: 16.0,
-            min_depth: 0.0,
-            max_depth: 1.0,
-        };
+        let port = vk::Viewport { x: 0.0, y: 0.0, width: 16.0, height: 16.0, min_depth: 0.0, max_depth: 1.0 };
         let middle = Some([8.0, 8.0, 0.5, 1.0]);
         assert_eq!(in_pixels([0.0, 0.0, 0.5, 1.0], port), middle);
         let least = f32::MIN_POSITIVE / 8.0;
@@ -167,10 +130,7 @@ mod tests {
         ] {
             assert_eq!(in_pixels(position, port), None, "{position:?}");
         }
-        let wide = vk::Viewport {
-            width: f32::INFINITY,
-            ..port
-        };
+        let wide = vk::Viewport { width: f32::INFINITY, ..port };
         assert_eq!(in_pixels([0.0, 0.0, 0.0, 1.0], wide), None);
     }
 }

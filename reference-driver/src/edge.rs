@@ -158,11 +158,7 @@ pub(crate) unsafe fn list<T: Clone>(all: &[T], count: &mut u32, out: *mut T) -> 
         written += 1;
     }
     *count = written;
-    if (written as usize) < all.len() {
-        vk::Result::INCOMPLETE
-    } else {
-        vk::Result::SUCCESS
-    }
+    if (written as usize) < all.len() { vk::Result::INCOMPLETE } else { vk::Result::SUCCESS }
 }
 
 pub(crate) fn typed<H: vk::Handle>(handle: u64) -> H {

@@ -56,10 +56,7 @@ pub(crate) struct PointBound {
 }
 
 impl PointBound {
-    const NONE: Self = Self {
-        pipeline: 0,
-        sets: [0; MAX_SETS],
-    };
+    const NONE: Self = Self { pipeline: 0, sets: [0; MAX_SETS] };
 
     fn pipeline<'a>(&self) -> Result<(&'a State, &'a [u32]), vk::Result> {
         // SAFETY: valid usage: bound objects outlive the work.
@@ -93,8 +90,7 @@ impl Bound {
                 }
             }
             Cmd::ResetQueries(pool, first, count) => {
-                (first..first.saturating_add(count))
-                    .for_each(|index| set_query(pool, index, UNAVAILABLE));
+                (first..first.saturating_add(count)).for_each(|index| set_query(pool, index, UNAVAILABLE));
             }
             Cmd::Query(pool, index) => {
                 set_query(pool, index, 0);
@@ -131,19 +127,10 @@ impl Bound {
         let (state, words) = self.compute.pipeline()?;
         let module = Module::new(words, stage, state.names[0].as_bytes()).map_err(|_| LOST)?;
         let ([x, y, z], [width, height, depth]) = (groups, module.local_size);
-        let [x, y, z] =
-            [(x, width), (y, height), (z, depth)].map(|(groups, size)| groups.saturating_mul(size));
-        for (z, y, x) in
-            (0..z).flat_map(|z| (0..y).flat_map(move |y| (0..x).map(move |x| (z, y, x))))
-        {
+        let [x, y, z] = [(x, width), (y, height), (z, depth)].map(|(groups, size)| groups.saturating_mul(size));
+        for (z, y, x) in (0..z).flat_map(|z| (0..y).flat_map(move |y| (0..x).map(move |x| (z, y, x)))) {
             let builtin = [x, y, z, 0];
-            let mut world = InvocationWorld {
-                bound: self,
-                stage,
-                builtin,
-                position: [0; 4],
-                color: [0; 4],
-            };
+            let mut world = InvocationWorld { bound: self, stage, builtin, position: [0; 4], color: [0; 4] };
             interpreter::run(&module, &mut world).map_err(|_| LOST)?;
         }
         Ok(())
@@ -168,19 +155,14 @@ impl Bound {
 
 fn copy_rows(surface: Surface, area: vk::Rect2D, bytes: Bytes, row: u32, to_buffer: bool) {
     let (offset, extent) = (area.offset, area.extent);
-    let (left, top) = (
-        offset.x.max(0).cast_unsigned(),
-        offset.y.max(0).cast_unsigned(),
-    );
+    let (left, top) = (offset.x.max(0).cast_unsigned(), offset.y.max(0).cast_unsigned());
     for y in 0..extent.height {
         let size = u64::from(extent.width) * surface.texel;
         let Some(at) = surface.offset(left, top.saturating_add(y)) else {
             continue;
         };
         let of_image = surface.bytes.part(at, size);
-        let skip = u64::from(y)
-            .saturating_mul(row.into())
-            .saturating_mul(surface.texel);
+        let skip = u64::from(y).saturating_mul(row.into()).saturating_mul(surface.texel);
         let of_buffer = bytes.part(skip, size);
         if to_buffer {
             of_image.copy_to(of_buffer);
@@ -206,9 +188,7 @@ fn clear(surface: Surface, area: vk::Rect2D, [word, ..]: [u32; 4]) {
 pub(crate) fn query(pool: u64, index: u32) -> Option<u64> {
     // SAFETY: valid usage: a live pool, whose results are atomic.
     let (_, results) = unsafe { Items::<((), core::sync::atomic::AtomicU64)>::get(pool) }?;
-    results
-        .get(index as usize)
-        .map(|result| result.load(Relaxed))
+    results.get(index as usize).map(|result| result.load(Relaxed))
 }
 
 fn set_query(pool: u64, index: u32, value: u64) {
@@ -223,11 +203,7 @@ fn run_buffer(buffer: vk::CommandBuffer) -> Result<(), vk::Result> {
     // SAFETY: valid usage: a live, unchanging command buffer.
     let buffer = unsafe { get::<CommandBuffer>(raw(buffer)) };
     let mut bound = Bound::new();
-    buffer
-        .ok_or(LOST)?
-        .commands
-        .iter()
-        .try_for_each(|command| bound.run(*command))
+    buffer.ok_or(LOST)?.commands.iter().try_for_each(|command| bound.run(*command))
 }
 
 commands! {

@@ -59,28 +59,12 @@ impl Image {
     pub(crate) fn new(info: &vk::ImageCreateInfo<'_>) -> Result<Self, vk::Result> {
         let texel = texel(info.format).ok_or(vk::Result::ERROR_FORMAT_NOT_SUPPORTED)?;
         let extent = info.extent;
-        let factors = [
-            extent.width.into(),
-            extent.height.into(),
-            extent.depth.into(),
-            info.array_layers.into(),
-        ];
-        let size = factors
-            .into_iter()
-            .try_fold(texel, u64::checked_mul)
-            .ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)?;
+        let factors = [extent.width.into(), extent.height.into(), extent.depth.into(), info.array_layers.into()];
+        let size =
+            factors.into_iter().try_fold(texel, u64::checked_mul).ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)?;
         aligned(size)?;
-        let surface = Surface {
-            bytes: Bytes::NONE,
-            width: extent.width,
-            height: extent.height,
-            texel,
-        };
-        Ok(Self {
-            surface,
-            size,
-            depth: extent.depth,
-        })
+        let surface = Surface { bytes: Bytes::NONE, width: extent.width, height: extent.height, texel };
+        Ok(Self { surface, size, depth: extent.depth })
     }
 
     pub(crate) fn slices(&self, range: &vk::ImageSubresourceRange) -> Range<u32> {
@@ -93,12 +77,7 @@ impl Image {
 }
 
 impl Surface {
-    pub(crate) const NONE: Self = Self {
-        bytes: Bytes::NONE,
-        width: 0,
-        height: 0,
-        texel: 4,
-    };
+    pub(crate) const NONE: Self = Self { bytes: Bytes::NONE, width: 0, height: 0, texel: 4 };
 
     pub(crate) fn layer_size(self) -> u64 {
         u64::from(self.width) * u64::from(self.height) * self.texel
@@ -122,9 +101,7 @@ impl Surface {
 
     pub(crate) fn of_handle(view: vk::ImageView) -> Self {
         // SAFETY: valid usage: a live view, or 0.
-        unsafe { get::<Self>(raw(view)) }
-            .copied()
-            .unwrap_or(Self::NONE)
+        unsafe { get::<Self>(raw(view)) }.copied().unwrap_or(Self::NONE)
     }
 
     /// `None` outside.

@@ -46,11 +46,7 @@ pub(crate) enum Output {
 
 impl Value {
     pub(crate) const fn variable(variable: usize, pointee: usize) -> Self {
-        Self::Pointer(Pointer {
-            variable,
-            offset: 0,
-            pointee,
-        })
+        Self::Pointer(Pointer { variable, offset: 0, pointee })
     }
 
     pub(crate) const fn words(self) -> Answer<[u32; 4]> {
@@ -111,12 +107,7 @@ impl<W: World> Invocation<'_, '_, W> {
 
     /// OpFunctionCall. The ids of parameters are the function's alone.
     fn enter(&mut self, operands: &[u32], depth: u32) -> Answer<Value> {
-        let mut at = self
-            .module
-            .functions
-            .get(id(operands, 2)?)
-            .copied()
-            .unwrap_or(0);
+        let mut at = self.module.functions.get(id(operands, 2)?).copied().unwrap_or(0);
         if at == 0 || depth >= MAX_DEPTH {
             return Err(Unsupported);
         }

@@ -24,11 +24,8 @@ impl InvocationWorld<'_> {
         let set = point.sets.get((binding >> 16) as usize);
         // SAFETY: valid usage: bound sets outlive the work, and do not change.
         let slots = set.and_then(|set| unsafe { Items::<((), Slot)>::get(*set) });
-        let found = slots.and_then(|(_, slots)| {
-            slots
-                .iter()
-                .find(|slot| slot.binding == binding & 0xFFFF && slot.element == 0)
-        });
+        let found = slots
+            .and_then(|(_, slots)| slots.iter().find(|slot| slot.binding == binding & 0xFFFF && slot.element == 0));
         found.map_or(Descriptor::None, |slot| slot.descriptor)
     }
 
@@ -90,7 +87,5 @@ fn wrap(at: f32, size: u32, mode: vk::SamplerAddressMode) -> Option<u32> {
         vk::SamplerAddressMode::CLAMP_TO_EDGE => texel.clamp(0, size - 1),
         _ => texel,
     };
-    u32::try_from(texel)
-        .ok()
-        .filter(|texel| i64::from(*texel) < size)
+    u32::try_from(texel).ok().filter(|texel| i64::from(*texel) < size)
 }

@@ -8,7 +8,8 @@
 //!                                     \->  record  -->  exec, draw  -->  interpreter  -->  bytes (mapped device memory)
 //! ```
 //!
-//! As a shared library it exports what a Vulkan loader needs of a driver; a program that links it calls [`get_instance_proc_addr`].
+//! As a shared library it exports what a Vulkan loader needs of a driver; a program that links it calls
+//! [`get_instance_proc_addr`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
@@ -78,9 +79,7 @@ const INTERFACE: u32 = 5;
 /// # Safety
 /// `version` is NULL or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(
-    version: *mut u32,
-) -> vk::Result {
+pub unsafe extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(version: *mut u32) -> vk::Result {
     alloc_core::forgo_thread_locals();
     // SAFETY: this function's contract.
     match unsafe { version.as_mut() } {
@@ -113,11 +112,7 @@ pub unsafe extern "system" fn get_instance_proc_addr(
     instance: vk::Instance,
     name: *const c_char,
 ) -> vk::PFN_vkVoidFunction {
-    let has = if instance == vk::Instance::null() {
-        Level::Global
-    } else {
-        Level::Instance
-    };
+    let has = if instance == vk::Instance::null() { Level::Global } else { Level::Instance };
     // SAFETY: this function's contract.
     names::lookup(unsafe { names::text(name) }, has)
 }

@@ -19,8 +19,7 @@ const ALIGNMENT: u64 = 64;
 
 /// Fails where the sum exceeds 64 bits.
 pub(crate) fn aligned(size: u64) -> Result<u64, vk::Result> {
-    size.checked_next_multiple_of(ALIGNMENT)
-        .ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)
+    size.checked_next_multiple_of(ALIGNMENT).ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)
 }
 
 fn requirements(size: u64) -> vk::MemoryRequirements {

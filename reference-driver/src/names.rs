@@ -227,9 +227,7 @@ pub(crate) fn lookup(name: &str, has: Level) -> Command {
     // SAFETY: `function` implements the command `name`, and the caller calls it with that command's type. The functions
     // for commands without effect and for unsupported commands declare only the first argument: in the C calling
     // conventions of the driver's target systems the caller passes and removes all arguments.
-    allowed.then(|| unsafe {
-        core::mem::transmute::<*const (), unsafe extern "system" fn()>(function)
-    })
+    allowed.then(|| unsafe { core::mem::transmute::<*const (), unsafe extern "system" fn()>(function) })
 }
 
 /// Empty for NULL.
@@ -244,10 +242,7 @@ pub(crate) unsafe fn text<'a>(name: *const c_char) -> &'a str {
     unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("")
 }
 
-unsafe extern "system" fn get_device_proc_addr(
-    _device: vk::Device,
-    name: *const c_char,
-) -> Command {
+unsafe extern "system" fn get_device_proc_addr(_device: vk::Device, name: *const c_char) -> Command {
     // SAFETY: valid usage.
     let name = unsafe { text(name) };
     match name {

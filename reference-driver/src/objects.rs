@@ -87,9 +87,7 @@ impl ColorTarget {
             && pass.p_resolve_attachments.is_null()
             && pass.p_depth_stencil_attachment.is_null();
         match colors {
-            [color] if plain && color.attachment != vk::ATTACHMENT_UNUSED => {
-                Self::Attachment(color.attachment)
-            }
+            [color] if plain && color.attachment != vk::ATTACHMENT_UNUSED => Self::Attachment(color.attachment),
             _ => Self::Unsupported,
         }
     }
@@ -155,11 +153,7 @@ pub(crate) fn create<O: AnyObject, H: vk::Handle>(
     answer(made.map(|object| *out = typed(object.handle())))
 }
 
-pub(crate) fn destroy<O: AnyObject>(
-    device: &Device,
-    p_allocator: *const vk::AllocationCallbacks<'_>,
-    handle: u64,
-) {
+pub(crate) fn destroy<O: AnyObject>(device: &Device, p_allocator: *const vk::AllocationCallbacks<'_>, handle: u64) {
     // SAFETY: valid usage: the handle's last use.
     let Some(object) = (unsafe { O::of(handle) }) else {
         return;

@@ -36,25 +36,16 @@ fn properties() -> vk::PhysicalDeviceProperties {
 }
 
 fn features() -> vk::PhysicalDeviceFeatures {
-    vk::PhysicalDeviceFeatures {
-        robust_buffer_access: vk::TRUE,
-        ..Default::default()
-    }
+    vk::PhysicalDeviceFeatures { robust_buffer_access: vk::TRUE, ..Default::default() }
 }
 
 fn memory_properties() -> vk::PhysicalDeviceMemoryProperties {
     use vk::MemoryPropertyFlags as Flags;
-    let mut all = vk::PhysicalDeviceMemoryProperties {
-        memory_type_count: 1,
-        memory_heap_count: 1,
-        ..Default::default()
-    };
+    let mut all =
+        vk::PhysicalDeviceMemoryProperties { memory_type_count: 1, memory_heap_count: 1, ..Default::default() };
     all.memory_types[0].property_flags =
         Flags::DEVICE_LOCAL | Flags::HOST_VISIBLE | Flags::HOST_COHERENT | Flags::HOST_CACHED;
-    all.memory_heaps[0] = vk::MemoryHeap {
-        size: HEAP,
-        flags: vk::MemoryHeapFlags::DEVICE_LOCAL,
-    };
+    all.memory_heaps[0] = vk::MemoryHeap { size: HEAP, flags: vk::MemoryHeapFlags::DEVICE_LOCAL };
     all
 }
 
@@ -63,11 +54,7 @@ fn queue_family() -> vk::QueueFamilyProperties {
         queue_flags: vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE | vk::QueueFlags::TRANSFER,
         queue_count: 1,
         timestamp_valid_bits: 0,
-        min_image_transfer_granularity: vk::Extent3D {
-            width: 1,
-            height: 1,
-            depth: 1,
-        },
+        min_image_transfer_granularity: vk::Extent3D { width: 1, height: 1, depth: 1 },
     }
 }
 
@@ -75,19 +62,12 @@ fn format_properties(format: vk::Format) -> vk::FormatProperties {
     use vk::FormatFeatureFlags as Features;
     let copies = Features::TRANSFER_SRC | Features::TRANSFER_DST;
     let (image, buffer) = match format {
-        WORD => (
-            copies | Features::SAMPLED_IMAGE | Features::COLOR_ATTACHMENT,
-            Features::UNIFORM_TEXEL_BUFFER,
-        ),
+        WORD => (copies | Features::SAMPLED_IMAGE | Features::COLOR_ATTACHMENT, Features::UNIFORM_TEXEL_BUFFER),
         YCBCR => (Features::MIDPOINT_CHROMA_SAMPLES, Features::empty()),
         format if texel(format).is_some() => (copies, Features::empty()),
         _ => Default::default(),
     };
-    vk::FormatProperties {
-        linear_tiling_features: image,
-        optimal_tiling_features: image,
-        buffer_features: buffer,
-    }
+    vk::FormatProperties { linear_tiling_features: image, optimal_tiling_features: image, buffer_features: buffer }
 }
 
 fn image_format(
@@ -98,11 +78,7 @@ fn image_format(
 ) -> Result<vk::ImageFormatProperties, vk::Result> {
     use vk::ImageUsageFlags as Usage;
     let copies = Usage::TRANSFER_SRC | Usage::TRANSFER_DST;
-    let possible = if format == WORD {
-        copies | Usage::SAMPLED | Usage::COLOR_ATTACHMENT
-    } else {
-        copies
-    };
+    let possible = if format == WORD { copies | Usage::SAMPLED | Usage::COLOR_ATTACHMENT } else { copies };
     let known = FORMATS.iter().any(|(known, _)| *known == format);
     if !known || !possible.contains(usage) || !flags.is_empty() {
         return Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED);
@@ -115,26 +91,16 @@ fn image_format(
         _ => (deep, deep, deep),
     };
     Ok(vk::ImageFormatProperties {
-        max_extent: vk::Extent3D {
-            width,
-            height,
-            depth,
-        },
+        max_extent: vk::Extent3D { width, height, depth },
         max_mip_levels: 1,
-        max_array_layers: if depth > 1 {
-            1
-        } else {
-            limits.max_image_array_layers
-        },
+        max_array_layers: if depth > 1 { 1 } else { limits.max_image_array_layers },
         sample_counts: vk::SampleCountFlags::TYPE_1,
         max_resource_size: HEAP,
     })
 }
 
-const EXTENSION: (&CStr, u32) = (
-    vk::EXT_PIPELINE_CREATION_CACHE_CONTROL_NAME,
-    vk::EXT_PIPELINE_CREATION_CACHE_CONTROL_SPEC_VERSION,
-);
+const EXTENSION: (&CStr, u32) =
+    (vk::EXT_PIPELINE_CREATION_CACHE_CONTROL_NAME, vk::EXT_PIPELINE_CREATION_CACHE_CONTROL_SPEC_VERSION);
 
 commands! {
     fn enumerate_instance_version(out: *mut u32 as write _) -> vk::Result {

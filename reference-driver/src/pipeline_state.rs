@@ -22,16 +22,10 @@ pub(crate) struct EntryName {
 }
 
 impl EntryName {
-    const NONE: Self = Self {
-        bytes: [0; 32],
-        len: 0,
-    };
+    const NONE: Self = Self { bytes: [0; 32], len: 0 };
 
     pub(crate) fn new(name: &[u8]) -> Result<Self, vk::Result> {
-        let mut new = Self {
-            len: name.len(),
-            ..Self::NONE
-        };
+        let mut new = Self { len: name.len(), ..Self::NONE };
         let place = new.bytes.get_mut(..name.len()).ok_or(UNSUPPORTED)?;
         place.copy_from_slice(name);
         Ok(new)
@@ -75,31 +69,14 @@ pub(crate) fn graphics_state(info: &vk::GraphicsPipelineCreateInfo<'_>) -> Optio
         && dynamic.is_none_or(|dynamic| dynamic.dynamic_state_count == 0)
         && pass.is_some_and(|(color, _)| *color != ColorTarget::Unsupported);
     match (viewports, scissors) {
-        (&[viewport], &[scissor]) if plain && writes_red => Some(State {
-            viewport,
-            scissor,
-            ..NO_STATE
-        }),
+        (&[viewport], &[scissor]) if plain && writes_red => Some(State { viewport, scissor, ..NO_STATE }),
         _ => None,
     }
 }
 
 pub(crate) const NO_STATE: State = State {
     first: 0,
-    viewport: vk::Viewport {
-        x: 0.0,
-        y: 0.0,
-        width: 0.0,
-        height: 0.0,
-        min_depth: 0.0,
-        max_depth: 0.0,
-    },
-    scissor: vk::Rect2D {
-        offset: vk::Offset2D { x: 0, y: 0 },
-        extent: vk::Extent2D {
-            width: 0,
-            height: 0,
-        },
-    },
+    viewport: vk::Viewport { x: 0.0, y: 0.0, width: 0.0, height: 0.0, min_depth: 0.0, max_depth: 0.0 },
+    scissor: vk::Rect2D { offset: vk::Offset2D { x: 0, y: 0 }, extent: vk::Extent2D { width: 0, height: 0 } },
     names: [EntryName::NONE; 2],
 };

@@ -25,9 +25,7 @@ struct Nowhere(vk::ShaderStageFlags);
 pub(crate) fn has_builtin(stage: vk::ShaderStageFlags, number: u32) -> bool {
     matches!(
         (stage, number),
-        (vk::ShaderStageFlags::FRAGMENT, 15)
-            | (vk::ShaderStageFlags::VERTEX, 42)
-            | (vk::ShaderStageFlags::COMPUTE, 28)
+        (vk::ShaderStageFlags::FRAGMENT, 15) | (vk::ShaderStageFlags::VERTEX, 42) | (vk::ShaderStageFlags::COMPUTE, 28)
     )
 }
 
@@ -52,11 +50,7 @@ impl World for Nowhere {
 }
 
 /// Runs the shader once without resources: every later run takes the same path.
-pub(crate) fn try_shader(
-    words: &[u32],
-    stage: vk::ShaderStageFlags,
-    name: &[u8],
-) -> Result<(), Unsupported> {
+pub(crate) fn try_shader(words: &[u32], stage: vk::ShaderStageFlags, name: &[u8]) -> Result<(), Unsupported> {
     let module = Module::new(words, stage, name)?;
     interpreter::run(&module, &mut Nowhere(stage))
 }
@@ -83,25 +77,17 @@ fn create(
         word.copied().unwrap_or(0)
     };
     let length = first.len() + second.len();
-    let pipeline = placed(ArrayObject::create(
-        chain,
-        Scope::Object,
-        state,
-        length,
-        word,
-    ))?;
+    let pipeline = placed(ArrayObject::create(chain, Scope::Object, state, length, word))?;
     let handle = pipeline.into_handle();
     // SAFETY: no other reference to the new pipeline exists.
-    let usable = unsafe { Items::<(State, u32)>::get_mut(handle) }
-        .ok_or(Unsupported)
-        .and_then(|(_, words)| {
-            let (first, second) = words.split_at_mut(state.first);
-            let shaders = [first, second].into_iter().zip(&state.names);
-            shaders.zip(stages).try_for_each(|((words, name), stage)| {
-                specialize(words, stage)?;
-                try_shader(words, stage.stage, name.as_bytes())
-            })
-        });
+    let usable = unsafe { Items::<(State, u32)>::get_mut(handle) }.ok_or(Unsupported).and_then(|(_, words)| {
+        let (first, second) = words.split_at_mut(state.first);
+        let shaders = [first, second].into_iter().zip(&state.names);
+        shaders.zip(stages).try_for_each(|((words, name), stage)| {
+            specialize(words, stage)?;
+            try_shader(words, stage.stage, name.as_bytes())
+        })
+    });
     if usable.is_ok() {
         return Ok(handle);
     }
@@ -113,10 +99,7 @@ fn create(
     Err(UNSUPPORTED)
 }
 
-fn specialize(
-    words: &mut [u32],
-    stage: &vk::PipelineShaderStageCreateInfo<'_>,
-) -> Result<(), Unsupported> {
+fn specialize(words: &mut [u32], stage: &vk::PipelineShaderStageCreateInfo<'_>) -> Result<(), Unsupported> {
     // SAFETY: valid usage: NULL or valid.
     let Some(info) = (unsafe { stage.p_specialization_info.as_ref() }) else {
         return Ok(());
@@ -127,9 +110,7 @@ fn specialize(
     let data = unsafe { slice(info.p_data.cast::<u8>(), info.data_size as u32) };
     for entry in entries {
         let from = entry.offset as usize;
-        let bytes = data
-            .get(from..from.saturating_add(4))
-            .and_then(|bytes| bytes.try_into().ok());
+        let bytes = data.get(from..from.saturating_add(4)).and_then(|bytes| bytes.try_into().ok());
         let word = u32::from_ne_bytes(bytes.ok_or(Unsupported)?);
         let mut place = None;
         each_specialization(words, |at, number| {
@@ -144,10 +125,7 @@ fn specialize(
     Ok(())
 }
 
-fn graphics(
-    chain: &FallbackChain<'_>,
-    info: &vk::GraphicsPipelineCreateInfo<'_>,
-) -> Result<u64, vk::Result> {
+fn graphics(chain: &FallbackChain<'_>, info: &vk::GraphicsPipelineCreateInfo<'_>) -> Result<u64, vk::Result> {
     // SAFETY: valid usage: so many stages.
     let stages = unsafe { slice(info.p_stages, info.stage_count) };
     let of = |flag| stages.iter().find(|stage| stage.stage == flag).copied();
@@ -156,11 +134,7 @@ fn graphics(
     if stages.len() != 2 {
         return Err(UNSUPPORTED);
     }
-    create(
-        chain,
-        &[vertex, fragment],
-        graphics_state(info).ok_or(UNSUPPORTED)?,
-    )
+    create(chain, &[vertex, fragment], graphics_state(info).ok_or(UNSUPPORTED)?)
 }
 
 /// Creates each pipeline, also after a failure. Returns the first failure.
@@ -172,8 +146,7 @@ fn create_all<I>(
     flags: impl Fn(&I) -> vk::PipelineCreateFlags,
     make: impl Fn(&FallbackChain<'_>, &I) -> Result<u64, vk::Result>,
 ) -> vk::Result {
-    out.iter_mut()
-        .for_each(|handle| *handle = vk::Pipeline::null());
+    out.iter_mut().for_each(|handle| *handle = vk::Pipeline::null());
     // SAFETY: valid usage of the creating command.
     let own = match unsafe { own(p_allocator.cast()) } {
         Ok(own) => own,
@@ -184,8 +157,7 @@ fn create_all<I>(
     for (info, handle) in infos.iter().zip(out) {
         // Caches are empty.
         let flags = flags(info);
-        let made = if flags.contains(vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED_EXT)
-        {
+        let made = if flags.contains(vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED_EXT) {
             Err(vk::Result::PIPELINE_COMPILE_REQUIRED_EXT)
         } else {
             make(&chain, info)

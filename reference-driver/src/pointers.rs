@@ -62,18 +62,11 @@ impl<W: World> Invocation<'_, '_, W> {
 
     fn word_type(&self) -> Answer<usize> {
         let mut types = self.module.types.iter();
-        types
-            .position(|each| *each == Type::Word)
-            .ok_or(Unsupported)
+        types.position(|each| *each == Type::Word).ok_or(Unsupported)
     }
 
     pub(crate) fn load(&self, pointer: Value) -> Answer<Value> {
-        let Value::Pointer(Pointer {
-            variable,
-            offset,
-            pointee,
-        }) = pointer
-        else {
+        let Value::Pointer(Pointer { variable, offset, pointee }) = pointer else {
             return Err(Unsupported);
         };
         let (class, _) = self.class(variable)?;
@@ -97,9 +90,7 @@ impl<W: World> Invocation<'_, '_, W> {
             *word = match class {
                 PUSH_CONSTANT => self.world.push_constant(at),
                 UNIFORM | STORAGE_BUFFER => self.world.load(self.binding(variable), at),
-                INPUT | PRIVATE | FUNCTION | OUTPUT => {
-                    *whole.get((at / 4) as usize).ok_or(Unsupported)?
-                }
+                INPUT | PRIVATE | FUNCTION | OUTPUT => *whole.get((at / 4) as usize).ok_or(Unsupported)?,
                 _ => return Err(Unsupported),
             };
         }
@@ -107,12 +98,7 @@ impl<W: World> Invocation<'_, '_, W> {
     }
 
     pub(crate) fn store(&mut self, pointer: Value, words: [u32; 4]) -> Answer<()> {
-        let Value::Pointer(Pointer {
-            variable,
-            offset,
-            pointee,
-        }) = pointer
-        else {
+        let Value::Pointer(Pointer { variable, offset, pointee }) = pointer else {
             return Err(Unsupported);
         };
         let (class, whole_type) = self.class(variable)?;
@@ -120,8 +106,7 @@ impl<W: World> Invocation<'_, '_, W> {
         if class == STORAGE_BUFFER {
             let binding = self.binding(variable);
             for (index, word) in (0..).zip(words.into_iter().take(width)) {
-                self.world
-                    .store(binding, offset.saturating_add(4 * index), word);
+                self.world.store(binding, offset.saturating_add(4 * index), word);
             }
             return Ok(());
         }
@@ -131,10 +116,7 @@ impl<W: World> Invocation<'_, '_, W> {
         let whole = self.variables.get_mut(variable).ok_or(Unsupported)?;
         let first = (offset / 4) as usize;
         let places = whole.get_mut(first..first + width).ok_or(Unsupported)?;
-        places
-            .iter_mut()
-            .zip(words)
-            .for_each(|(place, word)| *place = word);
+        places.iter_mut().zip(words).for_each(|(place, word)| *place = word);
         if class == OUTPUT {
             let whole = *whole;
             let output = self.output(variable, whole_type)?;

@@ -25,18 +25,10 @@ impl Pool {
         // SAFETY: valid usage of the creating command.
         let own = unsafe { own(p_allocator) }?;
         let chain = device.chain(own.as_ref());
-        let p_allocator = if bypasses_callbacks() {
-            core::ptr::null()
-        } else {
-            p_allocator
-        };
+        let p_allocator = if bypasses_callbacks() { core::ptr::null() } else { p_allocator };
         // SAFETY: valid usage of the creating command.
         let domain = unsafe { PoolDomain::new(callbacks(p_allocator)) }.map_err(refused)?;
-        let pool = Self {
-            domain,
-            device,
-            max_children: max_children as usize,
-        };
+        let pool = Self { domain, device, max_children: max_children as usize };
         let mut pool = placed(Object::create(&chain, pool))?;
         let (device, instance) = below(device);
         // SAFETY: the pool lies in its object, the device in its own, until `destroy` closes the domain.
@@ -100,10 +92,7 @@ impl Pool {
             }
             return done;
         }
-        for (place, child) in out
-            .iter_mut()
-            .zip(self.domain.children().iter().skip(begins))
-        {
+        for (place, child) in out.iter_mut().zip(self.domain.children().iter().skip(begins)) {
             *place = typed(*child);
         }
         Ok(())

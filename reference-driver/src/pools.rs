@@ -32,23 +32,16 @@ impl CommandBuffer {
 /// The slots are empty.
 fn new_set(layout: vk::DescriptorSetLayout, chain: &FallbackChain<'_>) -> Result<Set, vk::Result> {
     // SAFETY: valid usage: a live layout.
-    let (_, bindings) =
-        unsafe { Items::<((), (u32, u32))>::get(raw(layout)) }.ok_or(vk::Result::ERROR_UNKNOWN)?;
+    let (_, bindings) = unsafe { Items::<((), (u32, u32))>::get(raw(layout)) }.ok_or(vk::Result::ERROR_UNKNOWN)?;
     let slots = || {
         let of_binding = |(binding, count): &(u32, u32)| {
             let binding = *binding;
-            (0..*count).map(move |element| Slot {
-                binding,
-                element,
-                descriptor: Descriptor::None,
-            })
+            (0..*count).map(move |element| Slot { binding, element, descriptor: Descriptor::None })
         };
         bindings.iter().flat_map(of_binding)
     };
     let mut next = slots();
-    let made = ArrayObject::create(chain, Scope::Object, (), slots().count(), |_| {
-        next.next().unwrap_or(Slot::NONE)
-    });
+    let made = ArrayObject::create(chain, Scope::Object, (), slots().count(), |_| next.next().unwrap_or(Slot::NONE));
     made.map_err(|Rejected { error, .. }| refused(error))
 }
 

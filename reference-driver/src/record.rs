@@ -13,10 +13,7 @@ use crate::pools::CommandBuffer;
 fn whole(surface: Surface) -> vk::Rect2D {
     vk::Rect2D {
         offset: vk::Offset2D::default(),
-        extent: vk::Extent2D {
-            width: surface.width,
-            height: surface.height,
-        },
+        extent: vk::Extent2D { width: surface.width, height: surface.height },
     }
 }
 
@@ -40,34 +37,17 @@ fn rows(
         let first = Surface::of_image(image);
         // Slices of a third dimension are stored as layers.
         let layers = place.layer_count.max(region.image_extent.depth);
-        let base = place
-            .base_array_layer
-            .max(region.image_offset.z.max(0).cast_unsigned());
+        let base = place.base_array_layer.max(region.image_offset.z.max(0).cast_unsigned());
         for layer in 0..layers {
             if to.failed.is_some() {
                 return;
             }
-            let skip = [row.into(), height.into(), first.texel]
-                .into_iter()
-                .fold(u64::from(layer), u64::saturating_mul);
-            let bytes = buffer_bytes(buffer)
-                .part(region.buffer_offset.saturating_add(skip), vk::WHOLE_SIZE);
-            let offset = vk::Offset2D {
-                x: region.image_offset.x,
-                y: region.image_offset.y,
-            };
-            let extent = vk::Extent2D {
-                width: region.image_extent.width,
-                height: region.image_extent.height,
-            };
+            let skip = [row.into(), height.into(), first.texel].into_iter().fold(u64::from(layer), u64::saturating_mul);
+            let bytes = buffer_bytes(buffer).part(region.buffer_offset.saturating_add(skip), vk::WHOLE_SIZE);
+            let offset = vk::Offset2D { x: region.image_offset.x, y: region.image_offset.y };
+            let extent = vk::Extent2D { width: region.image_extent.width, height: region.image_extent.height };
             let surface = first.skip_layers(base.saturating_add(layer));
-            to.record(Cmd::Image(
-                surface,
-                vk::Rect2D { offset, extent },
-                bytes,
-                row,
-                to_buffer,
-            ));
+            to.record(Cmd::Image(surface, vk::Rect2D { offset, extent }, bytes, row, to_buffer));
         }
     }
 }

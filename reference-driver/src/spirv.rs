@@ -149,10 +149,7 @@ impl<'w> Module<'w> {
     }
 
     fn is_outside_functions(&self, at: usize) -> Answer<bool> {
-        Ok(self
-            .functions
-            .iter()
-            .all(|begins| *begins == 0 || *begins > at))
+        Ok(self.functions.iter().all(|begins| *begins == 0 || *begins > at))
     }
 
     fn declare_type(&mut self, code: u32, operands: &[u32], at: usize) -> Answer<()> {
@@ -160,17 +157,13 @@ impl<'w> Module<'w> {
         let new = match (code, operands.get(1..).ok_or(Unsupported)?) {
             (19, _) => Type::Void,
             (21, [32, _]) | (22, [32]) => Type::Word,
-            (23, &[word, size @ 2..=4]) if self.type_at(word as usize)? == Type::Word => {
-                Type::Vector(size)
-            }
+            (23, &[word, size @ 2..=4]) if self.type_at(word as usize)? == Type::Word => Type::Vector(size),
             // Sampled images of one layer and sample: of texels in a buffer, of two dimensions.
             (25, [_, 5, 0, 0, 0, 1, _]) => Type::Texels,
             (25, [_, 1, 0, 0, 0, 1, _]) => Type::Picture,
             (26, []) => Type::Sampler,
             (27, [_]) => Type::Sampled(id(operands, 1)?),
-            (28, [_, _]) | (29, [_]) => {
-                Type::Array(id(operands, 1)?, self.decoration(result, 6).unwrap_or(0))
-            }
+            (28, [_, _]) | (29, [_]) => Type::Array(id(operands, 1)?, self.decoration(result, 6).unwrap_or(0)),
             (30, _) => Type::Struct(at),
             (32, &[class, _]) => Type::Pointer(class, id(operands, 2)?),
             (33, _) => Type::Function,

@@ -1,5 +1,5 @@
-//! The driver's shared library in a process that opens it, as a loader does: no thread makes it take memory of the C library. A process of
-//! its own, with one test, since it reads what `malloc` has given to all.
+//! The driver's shared library in a process that opens it, as a loader does: no thread makes it take memory of the C
+//! library. A process of its own, with one test, since it reads what `malloc` has given to all.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 use std::ffi::{CStr, CString, c_void};
@@ -13,24 +13,11 @@ use ash::vk::{self, SystemAllocationScope as Scope};
 static ARENA: [AtomicU8; 1 << 20] = [const { AtomicU8::new(0) }; 1 << 20];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-unsafe extern "system" fn allocation(
-    _: *mut c_void,
-    size: usize,
-    align: usize,
-    _: Scope,
-) -> *mut c_void {
+unsafe extern "system" fn allocation(_: *mut c_void, size: usize, align: usize, _: Scope) -> *mut c_void {
     let first = ARENA.as_ptr().addr();
     let end = |used: usize| (first + used).next_multiple_of(align) - first + size;
-    let before = USED.fetch_update(SeqCst, SeqCst, |used| {
-        Some(end(used)).filter(|end| *end <= ARENA.len())
-    });
-    before.map_or(ptr::null_mut(), |used| {
-        ARENA
-            .as_ptr()
-            .wrapping_byte_add(end(used) - size)
-            .cast_mut()
-            .cast()
-    })
+    let before = USED.fetch_update(SeqCst, SeqCst, |used| Some(end(used)).filter(|end| *end <= ARENA.len()));
+    before.map_or(ptr::null_mut(), |used| ARENA.as_ptr().wrapping_byte_add(end(used) - size).cast_mut().cast())
 }
 
 unsafe extern "system" fn reallocation(
@@ -87,14 +74,9 @@ fn open() -> ash::Entry {
     assert_eq!(unsafe { negotiate(&raw mut version) }, vk::Result::SUCCESS);
     let get = find(c"vk_icdGetInstanceProcAddr");
     // SAFETY: the library's symbol of this name has this type; the library stays open.
-    let get_instance_proc_addr =
-        unsafe { std::mem::transmute::<*mut c_void, vk::PFN_vkGetInstanceProcAddr>(get) };
+    let get_instance_proc_addr = unsafe { std::mem::transmute::<*mut c_void, vk::PFN_vkGetInstanceProcAddr>(get) };
     // SAFETY: the driver's own function; the library stays open.
-    unsafe {
-        ash::Entry::from_static_fn(ash::StaticFn {
-            get_instance_proc_addr,
-        })
-    }
+    unsafe { ash::Entry::from_static_fn(ash::StaticFn { get_instance_proc_addr }) }
 }
 
 /// Creates a pool and records: what children hold is counted in a context of the pool.
@@ -103,16 +85,11 @@ fn record(device: &ash::Device) -> vk::Result {
     let (mut pool, mut commands) = (vk::CommandPool::null(), vk::CommandBuffer::null());
     let info = vk::CommandPoolCreateInfo::default();
     // SAFETY: the one family.
-    let result = unsafe {
-        (table.create_command_pool)(handle, &raw const info, &raw const callbacks, &raw mut pool)
-    };
+    let result = unsafe { (table.create_command_pool)(handle, &raw const info, &raw const callbacks, &raw mut pool) };
     assert_eq!(result, vk::Result::SUCCESS);
-    let info = vk::CommandBufferAllocateInfo::default()
-        .command_pool(pool)
-        .command_buffer_count(1);
+    let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
     // SAFETY: a live pool.
-    let result =
-        unsafe { (table.allocate_command_buffers)(handle, &raw const info, &raw mut commands) };
+    let result = unsafe { (table.allocate_command_buffers)(handle, &raw const info, &raw mut commands) };
     assert_eq!(result, vk::Result::SUCCESS);
     for _ in 0..20 {
         // SAFETY: recording; the work is never submitted.
@@ -125,21 +102,20 @@ fn record(device: &ash::Device) -> vk::Result {
     result
 }
 
-/// A library's thread-local storage would be allocated by the dynamic linker, past all callbacks, on each thread's first call.
+/// A library's thread-local storage would be allocated by the dynamic linker, past all callbacks, on each thread's
+/// first call.
 #[test]
 fn rd12_no_thread_of_a_loaded_driver_takes_a_byte_of_malloc() {
     let (entry, callbacks) = (open(), callbacks());
     // SAFETY: a plain instance.
     let instance =
-        unsafe { entry.create_instance(&vk::InstanceCreateInfo::default(), Some(&callbacks)) }
-            .expect("memory");
+        unsafe { entry.create_instance(&vk::InstanceCreateInfo::default(), Some(&callbacks)) }.expect("memory");
     // SAFETY: the instance lives.
     let physical = unsafe { instance.enumerate_physical_devices() }.expect("one")[0];
     let queue = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
     let info = vk::DeviceCreateInfo::default().queue_create_infos(&queue);
     // SAFETY: the one family, one queue.
-    let device =
-        unsafe { instance.create_device(physical, &info, Some(&callbacks)) }.expect("memory");
+    let device = unsafe { instance.create_device(physical, &info, Some(&callbacks)) }.expect("memory");
     for _ in 0..2 {
         let on_thread = || {
             // The thread's own first block is malloc's bookkeeping.

@@ -46,14 +46,9 @@ pub struct StewardBudgetInfo {
 // SAFETY: numbers, the first of them the size.
 unsafe impl SizedStruct for StewardBudgetInfo {}
 
-pub type StewardWriterFn =
-    unsafe extern "C" fn(user: *mut c_void, text: *const c_char, length: usize);
+pub type StewardWriterFn = unsafe extern "C" fn(user: *mut c_void, text: *const c_char, length: usize);
 
-fn write_usage(
-    owner: *const StewardContext,
-    out: *mut StewardUsageInfo,
-    read: impl FnOnce(&ContextHandle) -> Usage,
-) {
+fn write_usage(owner: *const StewardContext, out: *mut StewardUsageInfo, read: impl FnOnce(&ContextHandle) -> Usage) {
     // SAFETY: NULL or a live owner.
     let context = unsafe { context(owner) };
     if let Some(context) = context {
@@ -78,26 +73,18 @@ fn write_usage(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_usage(owner: *const StewardContext, out: *mut StewardUsageInfo) {
-    enter(&"steward_usage", || {
-        write_usage(owner, out, ContextHandle::usage)
-    });
+    enter(&"steward_usage", || write_usage(owner, out, ContextHandle::usage));
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_subtree_usage(
-    owner: *const StewardContext,
-    out: *mut StewardUsageInfo,
-) {
+pub unsafe extern "C" fn steward_subtree_usage(owner: *const StewardContext, out: *mut StewardUsageInfo) {
     enter(&"steward_subtree_usage", || {
         write_usage(owner, out, ContextHandle::subtree_usage);
     });
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_budget(
-    owner: *const StewardContext,
-    out: *mut StewardBudgetInfo,
-) -> i32 {
+pub unsafe extern "C" fn steward_budget(owner: *const StewardContext, out: *mut StewardBudgetInfo) -> i32 {
     enter(&"steward_budget", || {
         // SAFETY: NULL or a live owner.
         let context = unsafe { context(owner) };
@@ -105,27 +92,12 @@ pub unsafe extern "C" fn steward_budget(
             return misused();
         };
         let budget = context.budget();
-        let Some(BudgetUsage {
-            limit,
-            charged,
-            high,
-            ..
-        }) = budget
-        else {
+        let Some(BudgetUsage { limit, charged, high, .. }) = budget else {
             return note(HostError::Misuse(Misuse::NoBudget));
         };
-        let info = StewardBudgetInfo {
-            size: size_of::<StewardBudgetInfo>(),
-            limit,
-            charged,
-            high,
-        };
+        let info = StewardBudgetInfo { size: size_of::<StewardBudgetInfo>(), limit, charged, high };
         // SAFETY: NULL or the caller's place.
-        if unsafe { sized::write(out, &info) } {
-            SUCCESS
-        } else {
-            misused()
-        }
+        if unsafe { sized::write(out, &info) } { SUCCESS } else { misused() }
     })
 }
 
@@ -150,9 +122,7 @@ pub unsafe extern "C" fn steward_snapshot_json(
 ) -> i32 {
     // SAFETY: NULL or a live owner, and a writer that may be called with `user`.
     enter(&"steward_snapshot_json", || unsafe {
-        write_snapshot(owner, writer, user, |snapshot, sink| {
-            snapshot.write_json(sink)
-        })
+        write_snapshot(owner, writer, user, |snapshot, sink| snapshot.write_json(sink))
     })
 }
 
@@ -164,9 +134,7 @@ pub unsafe extern "C" fn steward_snapshot_text(
 ) -> i32 {
     // SAFETY: NULL or a live owner, and a writer that may be called with `user`.
     enter(&"steward_snapshot_text", || unsafe {
-        write_snapshot(owner, writer, user, |snapshot, sink| {
-            write!(sink, "{snapshot}")
-        })
+        write_snapshot(owner, writer, user, |snapshot, sink| write!(sink, "{snapshot}"))
     })
 }
 

@@ -30,22 +30,15 @@ pub(crate) const INITIALIZATION_FAILED: i32 = -3;
 /// # Safety
 /// As [`AshDevice::new`], for the handles in the struct.
 pub(crate) unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, GpuRefusal> {
-    let get = of.get_instance_proc_addr.ok_or(GpuRefusal::Mistake(
-        "get_instance_proc_addr of the device is NULL",
-    ))?;
+    let get = of.get_instance_proc_addr.ok_or(GpuRefusal::Mistake("get_instance_proc_addr of the device is NULL"))?;
     if of.instance.is_null() || of.physical_device.is_null() || of.device.is_null() {
-        return Err(GpuRefusal::Mistake(
-            "instance, physical_device or device is NULL",
-        ));
+        return Err(GpuRefusal::Mistake("instance, physical_device or device is NULL"));
     }
     if of.features & !FEATURES != 0 {
-        return Err(GpuRefusal::Mistake(
-            "features has a bit that is none of STEWARD_GPU_*",
-        ));
+        return Err(GpuRefusal::Mistake("features has a bit that is none of STEWARD_GPU_*"));
     }
     // SAFETY: the same function: an instance is an address, and a name a C string.
-    let get =
-        unsafe { transmute::<StewardGetInstanceProcAddrFn, vk::PFN_vkGetInstanceProcAddr>(get) };
+    let get = unsafe { transmute::<StewardGetInstanceProcAddrFn, vk::PFN_vkGetInstanceProcAddr>(get) };
     let instance = vk::Instance::from_raw(of.instance.expose_provenance() as u64);
     let device = vk::Device::from_raw(of.device.expose_provenance() as u64);
     let physical = vk::PhysicalDevice::from_raw(of.physical_device.expose_provenance() as u64);
@@ -68,9 +61,7 @@ pub(crate) unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, GpuRefusal
             return Err(GpuRefusal::NoCommand(name));
         }
     }
-    let functions = ash::StaticFn {
-        get_instance_proc_addr: get,
-    };
+    let functions = ash::StaticFn { get_instance_proc_addr: get };
     // SAFETY: the caller's function is a loader's or a driver's.
     let entry = unsafe { ash::Entry::from_static_fn(functions) };
     // SAFETY: the caller's live instance.
@@ -108,15 +99,11 @@ unsafe fn options(of: &StewardGpuDevice) -> AshOptions {
 ///
 /// # Safety
 /// NULL or a live struct whose queue families can be read.
-pub(crate) unsafe fn image_info(
-    raw: *const ImageCreateInfo<'_>,
-) -> Result<ImageInfo, &'static str> {
+pub(crate) unsafe fn image_info(raw: *const ImageCreateInfo<'_>) -> Result<ImageInfo, &'static str> {
     // SAFETY: NULL or a live struct.
     let raw = unsafe { raw.as_ref() }.ok_or("there is no VkImageCreateInfo")?;
     if !raw.p_next.is_null() {
-        return Err(
-            "the VkImageCreateInfo has a pNext: create the image yourself, and allocate for dedicated_image",
-        );
+        return Err("the VkImageCreateInfo has a pNext: create the image yourself, and allocate for dedicated_image");
     }
     let tiling = match raw.tiling {
         vk::ImageTiling::OPTIMAL => ImageTiling::Optimal,
@@ -139,9 +126,7 @@ pub(crate) unsafe fn image_info(
     for index in 0..family_count {
         // SAFETY: the struct has so many queue families.
         let family = unsafe { raw.p_queue_family_indices.wrapping_add(index).read() };
-        families |= 1u64
-            .checked_shl(family)
-            .ok_or("a queue family above 63: create the image yourself")?;
+        families |= 1u64.checked_shl(family).ok_or("a queue family above 63: create the image yourself")?;
     }
     Ok(ImageInfo {
         flags: raw.flags.as_raw(),

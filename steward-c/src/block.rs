@@ -6,8 +6,8 @@
 //!                                             16 bytes: the context, size << 6 | log2 of the alignment
 //! ```
 //!
-//! **Invariant:** the address that `steward_new` and `steward_resize` return has a [`BlockFront`] in front of it, whose context has counted the
-//! block, and whose record lives at least as long: the header of C says so.
+//! **Invariant:** the address that `steward_new` and `steward_resize` return has a [`BlockFront`] in front of it, whose
+//! context has counted the block, and whose record lives at least as long: the header of C says so.
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -124,8 +124,7 @@ pub unsafe extern "C" fn steward_resize(block: *mut c_void, size: usize) -> *mut
                     let base = unsafe { block.sub(old.front()) };
                     // SAFETY: allocated from this context so (invariant of this module).
                     let base = unsafe { context.resize(base, old.layout(), layout, scope) };
-                    let base =
-                        base.map_err(|_| HostAllocator::refusal(&*context, layout, scope))?;
+                    let base = base.map_err(|_| HostAllocator::refusal(&*context, layout, scope))?;
                     // SAFETY: it has the new layout now.
                     Ok(unsafe { finish(base.cast(), old.owner, shape) })
                 });

@@ -29,8 +29,7 @@ pub unsafe extern "C" fn steward_bridge_init(
     out: *mut RawCallbacks,
 ) -> i32 {
     enter(&"steward_bridge_init", || {
-        let (Some(place), Some(owner), Some(out)) =
-            (NonNull::new(place), NonNull::new(owner), NonNull::new(out))
+        let (Some(place), Some(owner), Some(out)) = (NonNull::new(place), NonNull::new(owner), NonNull::new(out))
         else {
             return misused();
         };
@@ -41,11 +40,7 @@ pub unsafe extern "C" fn steward_bridge_init(
                 // SAFETY: the caller's place.
                 unsafe { out.write(bridge.raw()) };
                 // SAFETY: the caller's memory has room for a bridge, as asserted above.
-                unsafe {
-                    place
-                        .cast::<MaybeUninit<Bridge>>()
-                        .write(MaybeUninit::new(bridge))
-                };
+                unsafe { place.cast::<MaybeUninit<Bridge>>().write(MaybeUninit::new(bridge)) };
                 SUCCESS
             }
             Err(rejected) => {
@@ -65,9 +60,7 @@ fn report(mistake: &CallMistake) {
     static TIMES: [AtomicU32; KINDS * KINDS] = [const { AtomicU32::new(0) }; KINDS * KINDS];
     enter(&"a callback", || {
         let place = mistake.callback as usize * KINDS + mistake.kind as usize;
-        let times = TIMES.get(place).map_or(1, |times| {
-            times.fetch_add(1, Ordering::Relaxed).saturating_add(1)
-        });
+        let times = TIMES.get(place).map_or(1, |times| times.fetch_add(1, Ordering::Relaxed).saturating_add(1));
         if !times.is_power_of_two() {
             return;
         }
@@ -85,10 +78,7 @@ fn report(mistake: &CallMistake) {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_bridge_close(
-    place: *mut StewardBridge,
-    out: *mut *mut StewardContext,
-) -> i32 {
+pub unsafe extern "C" fn steward_bridge_close(place: *mut StewardBridge, out: *mut *mut StewardContext) -> i32 {
     enter(&"steward_bridge_close", || {
         let Some(out) = NonNull::new(out) else {
             return misused();

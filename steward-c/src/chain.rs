@@ -1,5 +1,5 @@
-//! The driver's side with stored callbacks: a `VkInstance` or `VkDevice` keeps them, in a fallback chain of object, device, instance and C
-//! library.
+//! The driver's side with stored callbacks: a `VkInstance` or `VkDevice` keeps them, in a fallback chain of object,
+//! device, instance and C library.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -111,9 +111,7 @@ pub unsafe extern "C" fn steward_chain_alloc(
     scope: i32,
 ) -> *mut c_void {
     // SAFETY: NULL or a live chain, and callbacks that keep Vulkan's rules.
-    enter(&"steward_chain_alloc", || unsafe {
-        allocate(chain, own, size, align, scope, false)
-    })
+    enter(&"steward_chain_alloc", || unsafe { allocate(chain, own, size, align, scope, false) })
 }
 
 #[unsafe(no_mangle)]
@@ -125,9 +123,7 @@ pub unsafe extern "C" fn steward_chain_zalloc(
     scope: i32,
 ) -> *mut c_void {
     // SAFETY: NULL or a live chain, and callbacks that keep Vulkan's rules.
-    enter(&"steward_chain_zalloc", || unsafe {
-        allocate(chain, own, size, align, scope, true)
-    })
+    enter(&"steward_chain_zalloc", || unsafe { allocate(chain, own, size, align, scope, true) })
 }
 
 /// # Safety
@@ -162,8 +158,7 @@ pub unsafe extern "C" fn steward_chain_free(
         };
         // The block may be the instance or device in which the chain lies, so the chain is used from a copy.
         // SAFETY: NULL or the caller's chain.
-        let kept = NonNull::new(chain.cast_mut().cast::<MaybeUninit<Chain>>())
-            .map(|chain| unsafe { chain.read() });
+        let kept = NonNull::new(chain.cast_mut().cast::<MaybeUninit<Chain>>()).map(|chain| unsafe { chain.read() });
         let kept = kept.as_ref().map_or(std::ptr::null(), MaybeUninit::as_ptr);
         // SAFETY: a copy of the live chain; a device's has the address of the instance's, which stays where it is.
         let _freed = unsafe { with_allocator(kept.cast(), own, scope, free) };
@@ -198,12 +193,10 @@ pub unsafe extern "C" fn steward_multialloc_add(
 }
 
 impl StewardMultialloc {
-    /// The offset is `usize::MAX` for an array of 0 bytes, and where the whole is too large, which then no allocator serves.
+    /// The offset is `usize::MAX` for an array of 0 bytes, and where the whole is too large, which then no allocator
+    /// serves.
     fn with_array(self, count: usize, size: usize, align: usize) -> (Self, usize) {
-        const TOO_LARGE: StewardMultialloc = StewardMultialloc {
-            bytes: usize::MAX,
-            align: 1,
-        };
+        const TOO_LARGE: StewardMultialloc = StewardMultialloc { bytes: usize::MAX, align: 1 };
         let Some(bytes) = count.checked_mul(size) else {
             return (TOO_LARGE, usize::MAX);
         };
@@ -215,10 +208,7 @@ impl StewardMultialloc {
             .zip(layout_of(bytes, align).ok())
             .and_then(|(before, array)| before.extend(array).ok());
         planned.map_or((TOO_LARGE, usize::MAX), |(whole, offset)| {
-            let plan = Self {
-                bytes: whole.size(),
-                align: whole.align(),
-            };
+            let plan = Self { bytes: whole.size(), align: whole.align() };
             (plan, offset)
         })
     }
@@ -236,19 +226,8 @@ mod tests {
         let (plan, none) = plan.with_array(0, 8, 64);
         let (plan, third) = plan.with_array(1, 1, 1);
         assert_eq!((first, second, none, third), (0, 8, usize::MAX, 24));
-        assert_eq!(
-            plan,
-            StewardMultialloc {
-                bytes: 25,
-                align: 8
-            }
-        );
-        for (count, size, align) in [
-            (usize::MAX, 2, 1),
-            (1, usize::MAX, 1),
-            (1, isize::MAX as usize, 1),
-            (1, 1, 3),
-        ] {
+        assert_eq!(plan, StewardMultialloc { bytes: 25, align: 8 });
+        for (count, size, align) in [(usize::MAX, 2, 1), (1, usize::MAX, 1), (1, isize::MAX as usize, 1), (1, 1, 3)] {
             let (bad, offset) = plan.with_array(count, size, align);
             assert_eq!((bad.bytes, offset), (usize::MAX, usize::MAX));
             assert_eq!(bad.with_array(1, 1, 1), (bad, usize::MAX));

@@ -5,16 +5,13 @@ use std::ffi::{c_char, c_void};
 use std::ptr::{NonNull, null_mut};
 
 use alloc_core::{
-    Budget, Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, HostError,
-    Misuse, Outstanding, Scope, ThreadTable,
+    Budget, Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Misuse, Outstanding,
+    Scope, ThreadTable,
 };
 use vk_callbacks::CallbackAllocator;
 use vk_callbacks::raw::RawCallbacks;
 
-use crate::edge::{
-    StewardContext, StewardHandle, context, enter, enter_counting, quiet_panics, raw, raw_handle,
-    text,
-};
+use crate::edge::{StewardContext, StewardHandle, context, enter, enter_counting, quiet_panics, raw, raw_handle, text};
 use crate::host::{CHost, StewardHost};
 use crate::refusal::{NOT_READY, SUCCESS, misused, note, of_some, pointer};
 use crate::sized::{self, SizedStruct};
@@ -31,12 +28,7 @@ pub struct StewardOptions {
 
 impl Default for StewardOptions {
     fn default() -> Self {
-        Self {
-            size: size_of::<Self>(),
-            scope: -1,
-            budget: 0,
-            limit: 0,
-        }
+        Self { size: size_of::<Self>(), scope: -1, budget: 0, limit: 0 }
     }
 }
 
@@ -44,8 +36,8 @@ impl Default for StewardOptions {
 unsafe impl SizedStruct for StewardOptions {}
 
 impl StewardOptions {
-    /// `None` for a number that the header does not define. A limit of 2^64 - 1 is lowered by 1, so that the budget exists and its limit can
-    /// be set later.
+    /// `None` for a number that the header does not define. A limit of 2^64 - 1 is lowered by 1, so that the budget
+    /// exists and its limit can be set later.
     fn of(self, options: ContextOptions<'_>) -> Option<ContextOptions<'_>> {
         let limit = self.limit.min(u64::MAX - 1);
         let options = match self.budget {
@@ -88,10 +80,7 @@ pub extern "C" fn steward_abi() -> u32 {
 }
 
 /// Creates nothing if `out` is NULL.
-pub(crate) unsafe fn store(
-    out: *mut *mut StewardContext,
-    make: impl FnOnce() -> Result<Context, HostError>,
-) -> i32 {
+pub(crate) unsafe fn store(out: *mut *mut StewardContext, make: impl FnOnce() -> Result<Context, HostError>) -> i32 {
     let Some(out) = NonNull::new(out) else {
         return misused();
     };
@@ -113,10 +102,7 @@ pub(crate) fn root_over<A: HostAllocator + Send + Sync + 'static>(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_root_malloc(
-    name: *const c_char,
-    out: *mut *mut StewardContext,
-) -> i32 {
+pub unsafe extern "C" fn steward_root_malloc(name: *const c_char, out: *mut *mut StewardContext) -> i32 {
     enter(&"steward_root_malloc", || {
         // SAFETY: the caller's string.
         let options = ContextOptions::new(NAME).label(unsafe { text(name) });
@@ -202,10 +188,7 @@ pub unsafe extern "C" fn steward_child(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_close(
-    owner: *mut StewardContext,
-    left: *mut StewardOutstanding,
-) -> i32 {
+pub unsafe extern "C" fn steward_close(owner: *mut StewardContext, left: *mut StewardOutstanding) -> i32 {
     enter(&"steward_close", || {
         let Some(owner) = NonNull::new(owner) else {
             return SUCCESS;
@@ -226,10 +209,7 @@ pub unsafe extern "C" fn steward_close(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_abandon(
-    owner: *mut StewardContext,
-    left: *mut StewardOutstanding,
-) {
+pub unsafe extern "C" fn steward_abandon(owner: *mut StewardContext, left: *mut StewardOutstanding) {
     enter(&"steward_abandon", || {
         if let Some(owner) = NonNull::new(owner) {
             // SAFETY: the caller's owner, which is not used any more.
@@ -280,9 +260,7 @@ pub unsafe extern "C" fn steward_alloc(
     scope: i32,
 ) -> *mut c_void {
     // SAFETY: NULL or a live owner.
-    enter_counting(&"steward_alloc", |table| unsafe {
-        allocate(table, owner, size, align, scope, false)
-    })
+    enter_counting(&"steward_alloc", |table| unsafe { allocate(table, owner, size, align, scope, false) })
 }
 
 #[unsafe(no_mangle)]
@@ -293,9 +271,7 @@ pub unsafe extern "C" fn steward_zalloc(
     scope: i32,
 ) -> *mut c_void {
     // SAFETY: NULL or a live owner.
-    enter_counting(&"steward_zalloc", |table| unsafe {
-        allocate(table, owner, size, align, scope, true)
-    })
+    enter_counting(&"steward_zalloc", |table| unsafe { allocate(table, owner, size, align, scope, true) })
 }
 
 unsafe fn allocate(
@@ -374,12 +350,7 @@ pub(crate) fn layout_of(size: usize, align: usize) -> Result<Layout, HostError> 
     Layout::from_size_align(size, align).map_err(|_| HostError::TooLarge)
 }
 
-fn place(
-    size: usize,
-    align: usize,
-    scope: i32,
-    context: &ContextHandle,
-) -> Result<(Layout, Scope), HostError> {
+fn place(size: usize, align: usize, scope: i32, context: &ContextHandle) -> Result<(Layout, Scope), HostError> {
     let scope = match scope {
         ..0 => context.scope(),
         scope => scope_of(scope).ok_or(HostError::Misuse(Misuse::OtherScope))?,

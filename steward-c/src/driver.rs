@@ -13,8 +13,8 @@ use crate::context::{layout_of, scope_of};
 use crate::edge::enter;
 use crate::refusal::{of_some, pointer};
 
-/// The allocator of last resort, where there are no callbacks. Its blocks are freed without their size and alignment, which
-/// `steward_free2` does not get.
+/// The allocator of last resort, where there are no callbacks. Its blocks are freed without their size and alignment,
+/// which `steward_free2` does not get.
 pub(crate) struct CLibrary;
 
 pub(crate) static C_LIBRARY: CLibrary = CLibrary;
@@ -128,9 +128,7 @@ pub unsafe extern "C" fn steward_alloc2(
     scope: i32,
 ) -> *mut c_void {
     // SAFETY: callbacks that are NULL or keep Vulkan's rules.
-    enter(&"steward_alloc2", || unsafe {
-        allocate(own, parent, size, align, scope, false)
-    })
+    enter(&"steward_alloc2", || unsafe { allocate(own, parent, size, align, scope, false) })
 }
 
 #[unsafe(no_mangle)]
@@ -142,17 +140,11 @@ pub unsafe extern "C" fn steward_zalloc2(
     scope: i32,
 ) -> *mut c_void {
     // SAFETY: callbacks that are NULL or keep Vulkan's rules.
-    enter(&"steward_zalloc2", || unsafe {
-        allocate(own, parent, size, align, scope, true)
-    })
+    enter(&"steward_zalloc2", || unsafe { allocate(own, parent, size, align, scope, true) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_free2(
-    own: *const RawCallbacks,
-    parent: *const RawCallbacks,
-    block: *mut c_void,
-) {
+pub unsafe extern "C" fn steward_free2(own: *const RawCallbacks, parent: *const RawCallbacks, block: *mut c_void) {
     enter(&"steward_free2", || {
         let Some(memory) = NonNull::new(block.cast::<u8>()) else {
             return;

@@ -25,8 +25,8 @@ pub struct StewardHandle {
 /// The name of a function of the interface. One word, since each call stores it and restores the outer one.
 pub(crate) type FunctionName = &'static &'static str;
 
-/// Runs a function of the interface. Preserves `errno`. A panic is a defect of this library: it is reported in one line, and the process
-/// ends.
+/// Runs a function of the interface. Preserves `errno`. A panic is a defect of this library: it is reported in one
+/// line, and the process ends.
 ///
 /// Each access to a thread-local is a call in a shared library, so there is only one.
 #[inline]
@@ -36,16 +36,13 @@ pub fn enter<R>(function: FunctionName, call: impl FnOnce() -> R) -> R {
 
 /// As [`enter`], with the thread's table of accounts, which saves a further access to a thread-local.
 #[inline]
-pub(crate) fn enter_counting<R>(
-    function: FunctionName,
-    call: impl FnOnce(ThreadTable<'_>) -> R,
-) -> R {
+pub(crate) fn enter_counting<R>(function: FunctionName, call: impl FnOnce(ThreadTable<'_>) -> R) -> R {
     let edge = Edge::of_this_thread();
     edge.run(function, || call(edge.table()))
 }
 
-/// Runs a function of the interface that calls no allocator, no passed function, and no C library function that sets `errno`. It cannot
-/// panic; if it did, the process would end as well.
+/// Runs a function of the interface that calls no allocator, no passed function, and no C library function that sets
+/// `errno`. It cannot panic; if it did, the process would end as well.
 #[inline]
 pub(crate) fn enter_leaf<R>(call: impl FnOnce() -> R) -> R {
     call()
@@ -56,10 +53,7 @@ pub(crate) fn enter_leaf<R>(call: impl FnOnce() -> R) -> R {
 fn panicked(function: &str) -> ! {
     let mut line = [0_u8; 128];
     let mut rest = line.as_mut_slice();
-    let _ = writeln!(
-        rest,
-        "steward: {function}: the library panicked; the process ends"
-    );
+    let _ = writeln!(rest, "steward: {function}: the library panicked; the process ends");
     let left = rest.len();
     let length = line.len().saturating_sub(left);
     let _ = std::io::stderr().write_all(line.get(..length).unwrap_or_default());
@@ -96,22 +90,16 @@ thread_local! {
     };
 }
 
-#[expect(
-    clippy::disallowed_types,
-    reason = "the standard library's own type of hooks"
-)]
+#[expect(clippy::disallowed_types, reason = "the standard library's own type of hooks")]
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 
 /// A Rust program that links this library may have a hook of its own.
 static OUTER: OnceLock<Hook> = OnceLock::new();
 
-/// A panic within a function of the interface prints only [`enter`]'s line; all others go to the former hook. A second panic, in a
-/// destructor that runs because of the first or in a function that cannot unwind, never reaches the boundary: the hook prints the line
-/// and ends the process.
-#[expect(
-    clippy::disallowed_types,
-    reason = "a box of a value without size takes no memory"
-)]
+/// A panic within a function of the interface prints only [`enter`]'s line; all others go to the former hook. A second
+/// panic, in a destructor that runs because of the first or in a function that cannot unwind, never reaches the
+/// boundary: the hook prints the line and ends the process.
+#[expect(clippy::disallowed_types, reason = "a box of a value without size takes no memory")]
 pub fn quiet_panics() {
     OUTER.get_or_init(|| {
         let outer = take_hook();
@@ -141,7 +129,8 @@ impl Edge {
     #[inline]
     fn of_this_thread<'t>() -> &'t Self {
         let edge = EDGE.with(std::ptr::from_ref);
-        // SAFETY: this thread's own storage, without a destructor: it stays until the thread has ended, and no caller outlives it.
+        // SAFETY: this thread's own storage, without a destructor: it stays until the thread has ended, and no caller
+        // outlives it.
         unsafe { &*edge }
     }
 
@@ -245,10 +234,8 @@ pub(crate) unsafe fn text<'t>(text: *const c_char) -> &'t str {
     let text = unsafe { CStr::from_ptr(text) };
     match text.to_str() {
         Ok(text) => text,
-        Err(error) => text
-            .to_bytes()
-            .get(..error.valid_up_to())
-            .and_then(|valid| str::from_utf8(valid).ok())
-            .unwrap_or_default(),
+        Err(error) => {
+            text.to_bytes().get(..error.valid_up_to()).and_then(|valid| str::from_utf8(valid).ok()).unwrap_or_default()
+        }
     }
 }

@@ -21,39 +21,15 @@ pub unsafe extern "C" fn steward_gc_context(parent: *const c_void) -> *mut c_voi
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_gc_alloc_size(
-    collector: *mut c_void,
-    size: usize,
-    align: usize,
-) -> *mut c_void {
+pub unsafe extern "C" fn steward_gc_alloc_size(collector: *mut c_void, size: usize, align: usize) -> *mut c_void {
     // SAFETY: NULL or a live collector.
-    unsafe {
-        collected(
-            &"steward_gc_alloc_size",
-            collector,
-            size,
-            align,
-            Fill::Undefined,
-        )
-    }
+    unsafe { collected(&"steward_gc_alloc_size", collector, size, align, Fill::Undefined) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_gc_zalloc_size(
-    collector: *mut c_void,
-    size: usize,
-    align: usize,
-) -> *mut c_void {
+pub unsafe extern "C" fn steward_gc_zalloc_size(collector: *mut c_void, size: usize, align: usize) -> *mut c_void {
     // SAFETY: NULL or a live collector.
-    unsafe {
-        collected(
-            &"steward_gc_zalloc_size",
-            collector,
-            size,
-            align,
-            Fill::Zeros,
-        )
-    }
+    unsafe { collected(&"steward_gc_zalloc_size", collector, size, align, Fill::Zeros) }
 }
 
 /// The rare part is a function of its own, so that the common one needs no stack for it.

@@ -135,8 +135,7 @@ impl StewardGpuOptions {
         memory.max_allocations = small(self.max_blocks).unwrap_or(memory.max_allocations);
         memory.granule = small(self.granule).unwrap_or(memory.granule);
         memory.margin = self.margin;
-        options.max_reusable_bytes =
-            given(self.max_reusable_bytes).unwrap_or(options.max_reusable_bytes);
+        options.max_reusable_bytes = given(self.max_reusable_bytes).unwrap_or(options.max_reusable_bytes);
         match self.max_reusable {
             0 => {}
             u32::MAX => options.reuse = false,
@@ -185,9 +184,7 @@ pub unsafe extern "C" fn steward_gpu_new_with(
             // SAFETY: the caller's struct.
             Some(options) => unsafe { sized::read(options) }
                 .map(|options| options.options())
-                .ok_or(GpuRefusal::Mistake(
-                    "the size of steward_gpu_options is not set",
-                )),
+                .ok_or(GpuRefusal::Mistake("the size of steward_gpu_options is not set")),
         };
         // SAFETY: NULL or live objects, and a device that outlives the allocator.
         unsafe { store(owner, device, options, out) }
@@ -328,11 +325,7 @@ pub unsafe extern "C" fn steward_gpu_trim(raw: *const StewardGpu, bytes: u64) ->
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_gpu_usage(
-    raw: *const StewardGpu,
-    heap: i32,
-    out: *mut StewardGpuStats,
-) -> i32 {
+pub unsafe extern "C" fn steward_gpu_usage(raw: *const StewardGpu, heap: i32, out: *mut StewardGpuStats) -> i32 {
     enter(&"steward_gpu_usage", || {
         // SAFETY: NULL or a live allocator.
         let Some(gpu) = (unsafe { gpu(raw) }) else {
@@ -341,10 +334,7 @@ pub unsafe extern "C" fn steward_gpu_usage(
         let Some(mut stats) = of_heap(&gpu.stats(), heap) else {
             return misused("the device has no such heap");
         };
-        if let Some(of) = u32::try_from(heap)
-            .ok()
-            .and_then(|heap| gpu.heap_budget(heap))
-        {
+        if let Some(of) = u32::try_from(heap).ok().and_then(|heap| gpu.heap_budget(heap)) {
             (stats.budget, stats.budget_used) = (of.budget, of.usage);
         }
         // SAFETY: NULL or the caller's place.

@@ -54,14 +54,10 @@ pub(crate) fn refused_because(why: GpuRefusal) -> i32 {
     let _ = LAST.try_with(|last| last.set(Some(why)));
     match why {
         GpuRefusal::Gpu(GpuError::Host(error)) => note(error),
-        GpuRefusal::Gpu(GpuError::Misuse(_)) | GpuRefusal::Options(_) | GpuRefusal::Mistake(_) => {
-            refusal::misused()
-        }
+        GpuRefusal::Gpu(GpuError::Misuse(_)) | GpuRefusal::Options(_) | GpuRefusal::Mistake(_) => refusal::misused(),
         GpuRefusal::Gpu(other) => other.as_vk_result(),
         GpuRefusal::Virtual(
-            VirtualBlockError::Full
-            | VirtualBlockError::TooLarge
-            | VirtualBlockError::TooManyRanges,
+            VirtualBlockError::Full | VirtualBlockError::TooLarge | VirtualBlockError::TooManyRanges,
         ) => OUT_OF_DEVICE_MEMORY,
         GpuRefusal::Virtual(_) => refusal::misused(),
         GpuRefusal::NoCommand(_) => INITIALIZATION_FAILED,
@@ -80,10 +76,7 @@ pub(crate) fn misused(sentence: &'static str) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_gpu_last_error(
-    writer: Option<StewardWriterFn>,
-    user: *mut c_void,
-) -> bool {
+pub unsafe extern "C" fn steward_gpu_last_error(writer: Option<StewardWriterFn>, user: *mut c_void) -> bool {
     enter(&"steward_gpu_last_error", || {
         let last = LAST.try_with(Cell::get).ok().flatten();
         let (Some(error), Some(writer)) = (last, writer) else {

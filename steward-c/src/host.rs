@@ -8,8 +8,7 @@ use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope, dangling, mo
 
 use crate::sized::SizedStruct;
 
-pub type StewardAllocFn =
-    unsafe extern "C" fn(data: *mut c_void, size: usize, align: usize, scope: i32) -> *mut c_void;
+pub type StewardAllocFn = unsafe extern "C" fn(data: *mut c_void, size: usize, align: usize, scope: i32) -> *mut c_void;
 pub type StewardResizeFn = unsafe extern "C" fn(
     data: *mut c_void,
     block: *mut c_void,
@@ -18,13 +17,8 @@ pub type StewardResizeFn = unsafe extern "C" fn(
     align: usize,
     scope: i32,
 ) -> *mut c_void;
-pub type StewardFreeFn = unsafe extern "C" fn(
-    data: *mut c_void,
-    block: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: i32,
-);
+pub type StewardFreeFn =
+    unsafe extern "C" fn(data: *mut c_void, block: *mut c_void, size: usize, align: usize, scope: i32);
 
 /// `steward_host`.
 #[repr(C)]
@@ -39,13 +33,7 @@ pub struct StewardHost {
 
 impl Default for StewardHost {
     fn default() -> Self {
-        Self {
-            size: size_of::<Self>(),
-            data: null_mut(),
-            alloc: None,
-            resize: None,
-            free: None,
-        }
+        Self { size: size_of::<Self>(), data: null_mut(), alloc: None, resize: None, free: None }
     }
 }
 
@@ -73,12 +61,7 @@ impl CHost {
     #[must_use]
     pub(crate) const unsafe fn new(raw: &StewardHost) -> Option<Self> {
         match (raw.alloc, raw.free) {
-            (Some(alloc), Some(free)) => Some(Self {
-                data: raw.data,
-                alloc,
-                resize: raw.resize,
-                free,
-            }),
+            (Some(alloc), Some(free)) => Some(Self { data: raw.data, alloc, resize: raw.resize, free }),
             _ => None,
         }
     }
@@ -115,9 +98,7 @@ unsafe impl HostAllocator for CHost {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        let Some(resize) = self
-            .resize
-            .filter(|_| old.size() != 0 && new.size() != 0 && old.align() == new.align())
+        let Some(resize) = self.resize.filter(|_| old.size() != 0 && new.size() != 0 && old.align() == new.align())
         else {
             // SAFETY: a live block of this host with the old layout and this scope.
             return unsafe { move_block(self, block, old, new, scope) };

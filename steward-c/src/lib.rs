@@ -1,8 +1,9 @@
-//! The C interface: conversions and calls, no logic. The headers in `include` document each function; a test compares them with this side.
+//! The C interface: conversions and calls, no logic. The headers in `include` document each function; a test compares
+//! them with this side.
 //!
-//! A function that calls other code runs in [`edge::enter`] or [`edge::enter_counting`], which stop panics and preserve `errno`. Objects that C
-//! holds are addresses in memory of the caller's own allocator, which nothing here bypasses. In SAFETY comments, what is said of a caller's
-//! arguments is what the header demands of the caller.
+//! A function that calls other code runs in [`edge::enter`] or [`edge::enter_counting`], which stop panics and preserve
+//! `errno`. Objects that C holds are addresses in memory of the caller's own allocator, which nothing here bypasses. In
+//! SAFETY comments, what is said of a caller's arguments is what the header demands of the caller.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),

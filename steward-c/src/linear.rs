@@ -27,10 +27,7 @@ fn linear(handle: *const c_void) -> Option<LinearBlocks> {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_linear_context(
-    parent: *const c_void,
-    chunk: usize,
-) -> *mut c_void {
+pub unsafe extern "C" fn steward_linear_context(parent: *const c_void, chunk: usize) -> *mut c_void {
     enter_counting(&"steward_linear_context", |table| {
         let linear = LinearBlocks::unsized_block_size(chunk).and_then(|size| {
             // SAFETY: NULL or a live parent.
@@ -56,12 +53,7 @@ pub unsafe extern "C" fn steward_linear_zalloc(handle: *mut c_void, size: usize)
 
 /// The rare part is a function of its own, so that the common one needs no stack for it.
 #[inline(always)]
-unsafe fn suballocation(
-    function: FunctionName,
-    handle: *mut c_void,
-    size: usize,
-    fill: Fill,
-) -> *mut c_void {
+unsafe fn suballocation(function: FunctionName, handle: *mut c_void, size: usize, fill: Fill) -> *mut c_void {
     let linear = linear(handle);
     // SAFETY: the caller's live linear memory.
     let quick = enter_leaf(|| linear.and_then(|at| unsafe { at.allocate_in_chunk(size, fill) }));
@@ -88,11 +80,7 @@ unsafe fn suballocation_further(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_linear_realloc(
-    handle: *mut c_void,
-    old: *mut c_void,
-    size: usize,
-) -> *mut c_void {
+pub unsafe extern "C" fn steward_linear_realloc(handle: *mut c_void, old: *mut c_void, size: usize) -> *mut c_void {
     enter(&"steward_linear_realloc", || {
         let new = linear(handle).map(|linear| match NonNull::new(old.cast()) {
             // SAFETY: the caller's live linear memory and suballocation.

@@ -37,12 +37,7 @@ fn process_domain() -> Result<NonNull<c_void>, HostError> {
     let root = Context::root_owned(system, options).map_err(|rejected| rejected.error)?;
     let domain = TaggedDomain::new(root).map_err(|rejected| rejected.error)?;
     let new = domain.into_raw();
-    let stored = PROCESS.compare_exchange(
-        null_mut(),
-        new.as_ptr(),
-        Ordering::AcqRel,
-        Ordering::Acquire,
-    );
+    let stored = PROCESS.compare_exchange(null_mut(), new.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
     match stored.err().and_then(NonNull::new) {
         Some(first) => {
             // SAFETY: made above, and nobody else's.
@@ -177,11 +172,7 @@ pub unsafe extern "C" fn steward_domain_reset_refused(domain: *const StewardDoma
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_enter(domain: *mut StewardDomain) -> *mut StewardDomain {
-    enter_leaf(|| {
-        CURRENT
-            .try_with(|current| current.replace(domain))
-            .unwrap_or(null_mut())
-    })
+    enter_leaf(|| CURRENT.try_with(|current| current.replace(domain)).unwrap_or(null_mut()))
 }
 
 #[unsafe(no_mangle)]
@@ -220,11 +211,7 @@ pub unsafe extern "C" fn steward_rzalloc_size(parent: *const c_void, size: usize
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_reralloc_size(
-    parent: *const c_void,
-    old: *mut c_void,
-    size: usize,
-) -> *mut c_void {
+pub unsafe extern "C" fn steward_reralloc_size(parent: *const c_void, old: *mut c_void, size: usize) -> *mut c_void {
     enter_counting(&"steward_reralloc_size", |table| {
         payload(match block(old) {
             // SAFETY: the caller's live block.

@@ -55,9 +55,7 @@ pub(crate) fn misused() -> i32 {
 #[must_use]
 pub(crate) const fn result(error: HostError) -> i32 {
     match error {
-        HostError::OutOfHostMemory { .. } | HostError::OverBudget { .. } | HostError::TooLarge => {
-            OUT_OF_HOST_MEMORY
-        }
+        HostError::OutOfHostMemory { .. } | HostError::OverBudget { .. } | HostError::TooLarge => OUT_OF_HOST_MEMORY,
         _ => UNKNOWN,
     }
 }
@@ -88,35 +86,16 @@ pub(crate) fn of_some<V, T>(value: Option<V>, call: impl FnOnce(V) -> *mut T) ->
 /// A refusal's fields.
 #[must_use]
 pub fn fields(error: Option<HostError>) -> StewardRefusal {
-    let none = StewardRefusal {
-        size: size_of::<StewardRefusal>(),
-        scope: -1,
-        ..StewardRefusal::default()
-    };
+    let none = StewardRefusal { size: size_of::<StewardRefusal>(), scope: -1, ..StewardRefusal::default() };
     match error {
         None => none,
-        Some(HostError::OutOfHostMemory { bytes, scope }) => StewardRefusal {
-            kind: 1,
-            scope: scope.as_raw().cast_signed(),
-            bytes: bytes as u64,
-            ..none
-        },
-        Some(HostError::OverBudget {
-            context,
-            short_by,
-            leased_elsewhere,
-        }) => StewardRefusal {
-            kind: 2,
-            context: context.get(),
-            short_by,
-            leased_elsewhere,
-            ..none
-        },
-        Some(HostError::Closed { context }) => StewardRefusal {
-            kind: 3,
-            context: context.get(),
-            ..none
-        },
+        Some(HostError::OutOfHostMemory { bytes, scope }) => {
+            StewardRefusal { kind: 1, scope: scope.as_raw().cast_signed(), bytes: bytes as u64, ..none }
+        }
+        Some(HostError::OverBudget { context, short_by, leased_elsewhere }) => {
+            StewardRefusal { kind: 2, context: context.get(), short_by, leased_elsewhere, ..none }
+        }
+        Some(HostError::Closed { context }) => StewardRefusal { kind: 3, context: context.get(), ..none },
         Some(HostError::TooLarge) => StewardRefusal { kind: 4, ..none },
         Some(_) => StewardRefusal { kind: 5, ..none },
     }
@@ -139,33 +118,17 @@ mod tests {
     fn ca9_every_error_has_a_result_and_its_numbers() {
         let context = ContextId::from_raw(7).expect("not 0");
         let table = [
+            (HostError::OutOfHostMemory { bytes: 100, scope: Scope::Cache }, (OUT_OF_HOST_MEMORY, 1, 2, 100, 0, 0, 0)),
             (
-                HostError::OutOfHostMemory {
-                    bytes: 100,
-                    scope: Scope::Cache,
-                },
-                (OUT_OF_HOST_MEMORY, 1, 2, 100, 0, 0, 0),
-            ),
-            (
-                HostError::OverBudget {
-                    context,
-                    short_by: 20,
-                    leased_elsewhere: 30,
-                },
+                HostError::OverBudget { context, short_by: 20, leased_elsewhere: 30 },
                 (OUT_OF_HOST_MEMORY, 2, -1, 0, 7, 20, 30),
             ),
             (HostError::Closed { context }, (UNKNOWN, 3, -1, 0, 7, 0, 0)),
             (HostError::TooLarge, (OUT_OF_HOST_MEMORY, 4, -1, 0, 0, 0, 0)),
-            (
-                HostError::Misuse(Misuse::BadAlignment),
-                (UNKNOWN, 5, -1, 0, 0, 0, 0),
-            ),
+            (HostError::Misuse(Misuse::BadAlignment), (UNKNOWN, 5, -1, 0, 0, 0, 0)),
         ];
         let read = || {
-            let mut out = StewardRefusal {
-                size: size_of::<StewardRefusal>(),
-                ..StewardRefusal::default()
-            };
+            let mut out = StewardRefusal { size: size_of::<StewardRefusal>(), ..StewardRefusal::default() };
             // SAFETY: a place of this type.
             unsafe { steward_last_refusal(&raw mut out) };
             out
@@ -173,29 +136,9 @@ mod tests {
         assert_eq!((read().kind, read().scope), (0, -1));
         for (error, expected) in table {
             let result = note(error);
-            let StewardRefusal {
-                size,
-                kind,
-                scope,
-                bytes,
-                context,
-                short_by,
-                leased_elsewhere,
-            } = read();
+            let StewardRefusal { size, kind, scope, bytes, context, short_by, leased_elsewhere } = read();
             assert_eq!(size, size_of::<StewardRefusal>());
-            assert_eq!(
-                (
-                    result,
-                    kind,
-                    scope,
-                    bytes,
-                    context,
-                    short_by,
-                    leased_elsewhere
-                ),
-                expected,
-                "{error}"
-            );
+            assert_eq!((result, kind, scope, bytes, context, short_by, leased_elsewhere), expected, "{error}");
         }
     }
 }

@@ -6,13 +6,10 @@ use std::num::NonZeroU64;
 use std::ptr::NonNull;
 
 use gpu_suballoc::allocator::RegionInfo;
-use gpu_suballoc::device::{
-    BufferHandle, ExternalHandleTypes, ImageHandle, ImageInfo, MemoryHandle,
-};
+use gpu_suballoc::device::{BufferHandle, ExternalHandleTypes, ImageHandle, ImageInfo, MemoryHandle};
 use gpu_suballoc::region::{Ownership, RangePlacement};
 use gpu_suballoc::{
-    BufferInfo, BufferUsage, GpuError, PropertyFlags, Region, RegionId, RegionOptions,
-    ResourceRequirements,
+    BufferInfo, BufferUsage, GpuError, PropertyFlags, Region, RegionId, RegionOptions, ResourceRequirements,
 };
 
 use crate::ash::{ImageCreateInfo, image_info};
@@ -135,11 +132,11 @@ unsafe fn store(
     }
 }
 
-const NO_REGION: &str =
-    "there is no place for the region, or its size is smaller than one with an id";
+const NO_REGION: &str = "there is no place for the region, or its size is smaller than one with an id";
 
 /// # Safety
-/// `raw` is NULL or a live allocator; `request`, with the string and the chain that it names, and `out` are NULL or live.
+/// `raw` is NULL or a live allocator; `request`, with the string and the chain that it names, and `out` are NULL or
+/// live.
 unsafe fn request(
     raw: *const StewardGpu,
     request: *const StewardRegionRequest,
@@ -248,18 +245,13 @@ pub unsafe extern "C" fn steward_region_crop(
 ) -> i32 {
     // SAFETY: NULL or a live allocator, and a place of its size.
     enter(&"steward_region_crop", || unsafe {
-        store(raw, out, |gpu| {
-            gpu.crop_id(id(of), offset, bytes, element_bytes)
-        })
+        store(raw, out, |gpu| gpu.crop_id(id(of), offset, bytes, element_bytes))
     })
 }
 
 /// # Safety
 /// `raw` is NULL or a live allocator.
-pub(crate) unsafe fn on(
-    raw: *const StewardGpu,
-    call: impl FnOnce(&Gpu) -> Result<(), GpuError>,
-) -> i32 {
+pub(crate) unsafe fn on(raw: *const StewardGpu, call: impl FnOnce(&Gpu) -> Result<(), GpuError>) -> i32 {
     // SAFETY: NULL or a live allocator.
     match unsafe { gpu(raw) }.map(call) {
         Some(Ok(())) => SUCCESS,
@@ -271,31 +263,19 @@ pub(crate) unsafe fn on(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_region_free(raw: *const StewardGpu, of: StewardRegionId) -> i32 {
     // SAFETY: NULL or a live allocator.
-    enter(&"steward_region_free", || unsafe {
-        on(raw, |gpu| gpu.free_id(id(of)))
-    })
+    enter(&"steward_region_free", || unsafe { on(raw, |gpu| gpu.free_id(id(of))) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_region_free_when_unused(
-    raw: *const StewardGpu,
-    of: StewardRegionId,
-) -> i32 {
+pub unsafe extern "C" fn steward_region_free_when_unused(raw: *const StewardGpu, of: StewardRegionId) -> i32 {
     // SAFETY: NULL or a live allocator.
-    enter(&"steward_region_free_when_unused", || unsafe {
-        on(raw, |gpu| gpu.free_id_when_unused(id(of)))
-    })
+    enter(&"steward_region_free_when_unused", || unsafe { on(raw, |gpu| gpu.free_id_when_unused(id(of))) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_region_release(
-    raw: *const StewardGpu,
-    of: StewardRegionId,
-) -> i32 {
+pub unsafe extern "C" fn steward_region_release(raw: *const StewardGpu, of: StewardRegionId) -> i32 {
     // SAFETY: NULL or a live allocator.
-    enter(&"steward_region_release", || unsafe {
-        on(raw, |gpu| gpu.release_id(id(of)))
-    })
+    enter(&"steward_region_release", || unsafe { on(raw, |gpu| gpu.release_id(id(of))) })
 }
 
 #[unsafe(no_mangle)]
@@ -313,19 +293,12 @@ pub unsafe extern "C" fn steward_region_info(
             None => return misused(NO_ALLOCATOR),
         };
         // SAFETY: NULL or the caller's place.
-        if unsafe { sized::write(out, &StewardRegion::new(id(of), &info)) } {
-            SUCCESS
-        } else {
-            misused(NO_REGION)
-        }
+        if unsafe { sized::write(out, &StewardRegion::new(id(of), &info)) } { SUCCESS } else { misused(NO_REGION) }
     })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_region_of_key(
-    raw: *const StewardGpu,
-    slot_key: u64,
-) -> StewardRegionId {
+pub unsafe extern "C" fn steward_region_of_key(raw: *const StewardGpu, slot_key: u64) -> StewardRegionId {
     enter(&"steward_region_of_key", || {
         // SAFETY: NULL or a live allocator.
         let gpu = unsafe { gpu(raw) };

@@ -9,11 +9,7 @@ use crate::gpu_refusal::misused;
 use crate::region::{StewardRegionId, id, on};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_region_map(
-    raw: *const StewardGpu,
-    of: StewardRegionId,
-    out: *mut *mut c_void,
-) -> i32 {
+pub unsafe extern "C" fn steward_region_map(raw: *const StewardGpu, of: StewardRegionId, out: *mut *mut c_void) -> i32 {
     enter(&"steward_region_map", || {
         let Some(out) = NonNull::new(out) else {
             return misused("there is no place for the address");
@@ -24,20 +20,14 @@ pub unsafe extern "C" fn steward_region_map(
         };
         write(null_mut());
         // SAFETY: NULL or a live allocator.
-        unsafe {
-            on(raw, |gpu| {
-                gpu.map_id(id(of)).map(|start| write(start.as_ptr()))
-            })
-        }
+        unsafe { on(raw, |gpu| gpu.map_id(id(of)).map(|start| write(start.as_ptr()))) }
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_region_unmap(raw: *const StewardGpu, of: StewardRegionId) -> i32 {
     // SAFETY: NULL or a live allocator.
-    enter(&"steward_region_unmap", || unsafe {
-        on(raw, |gpu| gpu.unmap_id(id(of)))
-    })
+    enter(&"steward_region_unmap", || unsafe { on(raw, |gpu| gpu.unmap_id(id(of))) })
 }
 
 #[unsafe(no_mangle)]
@@ -48,9 +38,7 @@ pub unsafe extern "C" fn steward_region_flush(
     bytes: u64,
 ) -> i32 {
     // SAFETY: NULL or a live allocator.
-    enter(&"steward_region_flush", || unsafe {
-        on(raw, |gpu| gpu.flush_id(id(of), offset, bytes))
-    })
+    enter(&"steward_region_flush", || unsafe { on(raw, |gpu| gpu.flush_id(id(of), offset, bytes)) })
 }
 
 #[unsafe(no_mangle)]
@@ -61,7 +49,5 @@ pub unsafe extern "C" fn steward_region_invalidate(
     bytes: u64,
 ) -> i32 {
     // SAFETY: NULL or a live allocator.
-    enter(&"steward_region_invalidate", || unsafe {
-        on(raw, |gpu| gpu.invalidate_id(id(of), offset, bytes))
-    })
+    enter(&"steward_region_invalidate", || unsafe { on(raw, |gpu| gpu.invalidate_id(id(of), offset, bytes)) })
 }

@@ -4,9 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::ptr::{NonNull, null, null_mut};
 
 use gpu_suballoc::allocator::{Backing, WrapInfo};
-use gpu_suballoc::device::{
-    BufferHandle, ExternalHandleTypes, ImageHandle, MemoryHandle, NextChain, ResourceHandle,
-};
+use gpu_suballoc::device::{BufferHandle, ExternalHandleTypes, ImageHandle, MemoryHandle, NextChain, ResourceHandle};
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{Lifetime, MemoryPreference, PropertyFlags, RegionOptions, ResourceKind};
 
@@ -118,15 +116,9 @@ impl StewardRegionRequest {
     ///
     /// # Safety
     /// `next` is NULL or a chain as [`NextChain::new`] requires.
-    pub(crate) unsafe fn options<'n>(
-        &self,
-        name: &'n str,
-    ) -> Result<RegionOptions<'n>, &'static str> {
-        let [required, preferred, avoided] =
-            [self.required, self.preferred, self.avoided].map(PropertyFlags::from_raw);
-        let preference = MemoryPreference::requiring(required)
-            .preferring(preferred)
-            .avoiding(avoided);
+    pub(crate) unsafe fn options<'n>(&self, name: &'n str) -> Result<RegionOptions<'n>, &'static str> {
+        let [required, preferred, avoided] = [self.required, self.preferred, self.avoided].map(PropertyFlags::from_raw);
+        let preference = MemoryPreference::requiring(required).preferring(preferred).avoiding(avoided);
         let lifetime = match self.lifetime {
             0 => Lifetime::Unknown,
             1 => Lifetime::Transient,
@@ -149,9 +141,7 @@ impl StewardRegionRequest {
         let buffer = BufferHandle::from_raw(self.dedicated_buffer).map(ResourceHandle::Buffer);
         let image = ImageHandle::from_raw(self.dedicated_image).map(ResourceHandle::Image);
         if buffer.is_some() && image.is_some() {
-            return Err(
-                "memory is dedicated to dedicated_buffer or to dedicated_image, not to both",
-            );
+            return Err("memory is dedicated to dedicated_buffer or to dedicated_image, not to both");
         }
         if self.flags & !(WITHIN_BUDGET | MAPPED) != 0 {
             return Err("flags has a bit that is none of STEWARD_REQUEST_*");
@@ -186,8 +176,8 @@ impl StewardWrapRequest {
     /// # Errors
     /// What is wrong, where properties are none of Vulkan's.
     pub(crate) fn info<'n>(&self, name: &'n str) -> Result<WrapInfo<'n>, &'static str> {
-        let properties = u32::try_from(self.properties)
-            .map_err(|_| "properties has a bit that VkMemoryPropertyFlags has not")?;
+        let properties =
+            u32::try_from(self.properties).map_err(|_| "properties has a bit that VkMemoryPropertyFlags has not")?;
         let known = |bytes: u64| (bytes != 0).then_some(bytes);
         let backing = MemoryHandle::from_raw(self.memory).map(|memory| Backing {
             memory,

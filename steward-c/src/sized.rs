@@ -1,11 +1,13 @@
-//! Structs of C that begin with their size, so that a program and a library of different releases understand each other.
+//! Structs of C that begin with their size, so that a program and a library of different releases understand each
+//! other.
 //!
 //! ```text
 //! a program's struct    | size | a | b |            what its header knows
 //! the library's struct  | size | a | b | c | d |    c and d keep their defaults, or are not written
 //! ```
 //!
-//! A size that ends within a field is no header's: it is rounded down to the alignment of the struct, so that no half of an address is read.
+//! A size that ends within a field is no header's: it is rounded down to the alignment of the struct, so that no half
+//! of an address is read.
 
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, copy_nonoverlapping};
@@ -22,7 +24,8 @@ fn common<T>(size: usize) -> Option<usize> {
     (size >= size_of::<usize>()).then_some(length - length % align_of::<T>())
 }
 
-/// Reads the caller's struct, with defaults for the fields that its header does not have; `None` if its size is not set.
+/// Reads the caller's struct, with defaults for the fields that its header does not have; `None` if its size is not
+/// set.
 ///
 /// # Safety
 /// `from` is aligned, and its first `size` bytes can be read.
@@ -30,20 +33,17 @@ pub(crate) unsafe fn read<T: SizedStruct>(from: NonNull<T>) -> Option<T> {
     // SAFETY: the size is the first field, and aligned as the struct is.
     let length = common::<T>(unsafe { from.cast::<usize>().read() })?;
     let mut value = MaybeUninit::new(T::default());
-    // SAFETY: `length` is at most the struct's size here and the caller's there; this one is new, so the two do not overlap.
+    // SAFETY: `length` is at most the struct's size here and the caller's there; this one is new, so the two do not
+    // overlap.
     unsafe {
-        copy_nonoverlapping(
-            from.as_ptr().cast::<u8>(),
-            value.as_mut_ptr().cast(),
-            length,
-        );
+        copy_nonoverlapping(from.as_ptr().cast::<u8>(), value.as_mut_ptr().cast(), length);
     }
     // SAFETY: any bytes that C may write are a value, as the trait requires.
     Some(unsafe { value.assume_init() })
 }
 
-/// Writes the fields that the caller's header has, behind its size, which stays. Writes nothing, and returns false, for NULL or if the size is
-/// not set.
+/// Writes the fields that the caller's header has, behind its size, which stays. Writes nothing, and returns false, for
+/// NULL or if the size is not set.
 ///
 /// # Safety
 /// `to` is NULL, or aligned, its size can be read, and as many bytes can be written.
@@ -53,8 +53,7 @@ pub(crate) unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> bool {
     };
     // SAFETY: the size is the first field, and aligned as the struct is.
     let size = unsafe { to.cast::<usize>().read() };
-    let Some(behind) = common::<T>(size).and_then(|length| length.checked_sub(size_of::<usize>()))
-    else {
+    let Some(behind) = common::<T>(size).and_then(|length| length.checked_sub(size_of::<usize>())) else {
         return false;
     };
     let fields = (&raw const *value).cast::<u8>();
@@ -90,11 +89,7 @@ mod tests {
 
     impl Default for Numbers {
         fn default() -> Self {
-            Self {
-                size: size_of::<Self>(),
-                old: 1,
-                new: 2,
-            }
+            Self { size: size_of::<Self>(), old: 1, new: 2 }
         }
     }
 
@@ -115,19 +110,11 @@ mod tests {
             (24, Some((10, 20)), (5, 6, true)),
             (100, Some((10, 20)), (5, 6, true)),
         ] {
-            let mut callers = Numbers {
-                size,
-                old: 10,
-                new: 20,
-            };
+            let mut callers = Numbers { size, old: 10, new: 20 };
             // SAFETY: a live struct; what lies beyond the library's own is never read.
             let seen = unsafe { read(NonNull::from(&callers)) };
             assert_eq!(seen.map(|seen| (seen.old, seen.new)), expected_read);
-            let answer = Numbers {
-                size: 99,
-                old: 5,
-                new: 6,
-            };
+            let answer = Numbers { size: 99, old: 5, new: 6 };
             // SAFETY: a live struct; what lies beyond the library's own is never written.
             let written = unsafe { write(&raw mut callers, &answer) };
             assert_eq!((callers.old, callers.new, written), expected_written);

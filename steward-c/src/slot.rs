@@ -8,8 +8,8 @@
 //!                                                     get the callbacks above where the caller passes NULL
 //! ```
 //!
-//! **Invariant:** while a slot has an owner, its functions and user data are those of that bridge, which is open: closing the bridge empties the
-//! slot, and the header forbids to fill or empty a slot while its functions run.
+//! **Invariant:** while a slot has an owner, its functions and user data are those of that bridge, which is open:
+//! closing the bridge empties the slot, and the header forbids to fill or empty a slot while its functions run.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
@@ -18,8 +18,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use vk_callbacks::Bridge;
 use vk_callbacks::raw::{
-    PfnAllocation, PfnFree, PfnInternalNotification, PfnReallocation, RawCallbacks,
-    RawInternalType, RawScope,
+    PfnAllocation, PfnFree, PfnInternalNotification, PfnReallocation, RawCallbacks, RawInternalType, RawScope,
 };
 
 use crate::ash::{INITIALIZATION_FAILED, StewardGetInstanceProcAddrFn, StewardVoidFn};
@@ -36,7 +35,8 @@ const DEFAULT_ALIGNMENT: usize = 16;
 type Address = AtomicPtr<()>;
 
 struct StaticSlot {
-    /// The number of the bridge, which no other bridge ever has; 0 for none, [`FILLING`] while the fields below are written.
+    /// The number of the bridge, which no other bridge ever has; 0 for none, [`FILLING`] while the fields below are
+    /// written.
     owner: AtomicU64,
     user_data: AtomicPtr<c_void>,
     allocation: Address,
@@ -71,8 +71,8 @@ static TABLE: [StaticSlot; SLOTS] = [const {
 macro_rules! function {
     ($address:expr, $type:ty) => {{
         let address: *mut () = $address;
-        // SAFETY: NULL, or the address of a function of this type: each place is written with one type alone, and a command is what was
-        // answered for its name.
+        // SAFETY: NULL, or the address of a function of this type: each place is written with one type alone, and a
+        // command is what was answered for its name.
         unsafe { transmute::<*mut (), Option<$type>>(address) }
     }};
 }
@@ -106,10 +106,7 @@ impl StaticSlot {
             (&self.allocation, address!(of.pfn_allocation)),
             (&self.reallocation, address!(of.pfn_reallocation)),
             (&self.free, address!(of.pfn_free)),
-            (
-                &self.internal_allocation,
-                address!(of.pfn_internal_allocation),
-            ),
+            (&self.internal_allocation, address!(of.pfn_internal_allocation)),
             (&self.internal_free, address!(of.pfn_internal_free)),
         ] {
             place.store(function, Ordering::Relaxed);
@@ -183,10 +180,7 @@ unsafe extern "system" fn internal_allocation<const N: usize>(
     scope: RawScope,
 ) {
     if let Some((slot, user_data)) = slot::<N>()
-        && let Some(call) = function!(
-            slot.internal_allocation.load(Ordering::Relaxed),
-            PfnInternalNotification
-        )
+        && let Some(call) = function!(slot.internal_allocation.load(Ordering::Relaxed), PfnInternalNotification)
     {
         // SAFETY: the callbacks of an open bridge (invariant of this module).
         unsafe { call(user_data, size, kind, scope) };
@@ -200,10 +194,7 @@ unsafe extern "system" fn internal_free<const N: usize>(
     scope: RawScope,
 ) {
     if let Some((slot, user_data)) = slot::<N>()
-        && let Some(call) = function!(
-            slot.internal_free.load(Ordering::Relaxed),
-            PfnInternalNotification
-        )
+        && let Some(call) = function!(slot.internal_free.load(Ordering::Relaxed), PfnInternalNotification)
     {
         // SAFETY: the callbacks of an open bridge (invariant of this module).
         unsafe { call(user_data, size, kind, scope) };
@@ -227,14 +218,8 @@ const fn callbacks_of<const N: usize>() -> RawCallbacks {
 
 // --- commands that fill in pAllocator -------------------------------------------------------------------------------
 
-type CreateInstance =
-    unsafe extern "system" fn(*const c_void, *const RawCallbacks, *mut *mut c_void) -> i32;
-type CreateDevice = unsafe extern "system" fn(
-    *mut c_void,
-    *const c_void,
-    *const RawCallbacks,
-    *mut *mut c_void,
-) -> i32;
+type CreateInstance = unsafe extern "system" fn(*const c_void, *const RawCallbacks, *mut *mut c_void) -> i32;
+type CreateDevice = unsafe extern "system" fn(*mut c_void, *const c_void, *const RawCallbacks, *mut *mut c_void) -> i32;
 type Destroy = unsafe extern "system" fn(*mut c_void, *const RawCallbacks);
 type GetProcAddr = unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<StewardVoidFn>;
 
@@ -244,10 +229,7 @@ impl StaticSlot {
     /// # Safety
     /// `instance` is NULL or live.
     unsafe fn below(&self, instance: *mut c_void, name: &CStr) -> *mut () {
-        let next = function!(
-            self.get_instance_proc_addr.load(Ordering::Acquire),
-            GetProcAddr
-        );
+        let next = function!(self.get_instance_proc_addr.load(Ordering::Acquire), GetProcAddr);
         // SAFETY: the command that the slot was given; the caller's instance.
         let found = next.and_then(|next| unsafe { next(instance, name.as_ptr()) });
         address!(found)
@@ -255,11 +237,7 @@ impl StaticSlot {
 }
 
 fn or_own<const N: usize>(given: *const RawCallbacks, own: &RawCallbacks) -> *const RawCallbacks {
-    if given.is_null() && slot::<N>().is_some() {
-        own
-    } else {
-        given
-    }
+    if given.is_null() && slot::<N>().is_some() { own } else { given }
 }
 
 unsafe extern "system" fn create_instance<const N: usize>(
@@ -286,9 +264,7 @@ unsafe extern "system" fn create_device<const N: usize>(
     given: *const RawCallbacks,
     out: *mut *mut c_void,
 ) -> i32 {
-    let next = TABLE
-        .get(N)
-        .and_then(|slot| function!(slot.create_device.load(Ordering::Acquire), CreateDevice));
+    let next = TABLE.get(N).and_then(|slot| function!(slot.create_device.load(Ordering::Acquire), CreateDevice));
     let Some(next) = next else {
         return INITIALIZATION_FAILED;
     };
@@ -297,10 +273,7 @@ unsafe extern "system" fn create_device<const N: usize>(
     unsafe { next(physical, info, or_own::<N>(given, &own), out) }
 }
 
-unsafe extern "system" fn destroy_instance<const N: usize>(
-    instance: *mut c_void,
-    given: *const RawCallbacks,
-) {
+unsafe extern "system" fn destroy_instance<const N: usize>(instance: *mut c_void, given: *const RawCallbacks) {
     let Some(slot) = TABLE.get(N) else { return };
     if instance.is_null() {
         return;
@@ -314,18 +287,12 @@ unsafe extern "system" fn destroy_instance<const N: usize>(
     }
 }
 
-unsafe extern "system" fn destroy_device<const N: usize>(
-    device: *mut c_void,
-    given: *const RawCallbacks,
-) {
+unsafe extern "system" fn destroy_device<const N: usize>(device: *mut c_void, given: *const RawCallbacks) {
     let Some(slot) = TABLE.get(N) else { return };
     if device.is_null() {
         return;
     }
-    let lookup = function!(
-        slot.get_device_proc_addr.load(Ordering::Acquire),
-        GetProcAddr
-    );
+    let lookup = function!(slot.get_device_proc_addr.load(Ordering::Acquire), GetProcAddr);
     // SAFETY: the caller's live device.
     let next = lookup.and_then(|lookup| unsafe { lookup(device, c"vkDestroyDevice".as_ptr()) });
     if let Some(next) = function!(address!(next), Destroy) {
@@ -344,10 +311,7 @@ unsafe extern "system" fn get_device_proc_addr<const N: usize>(
     name: *const c_char,
 ) -> Option<StewardVoidFn> {
     let slot = TABLE.get(N)?;
-    let next = function!(
-        slot.get_device_proc_addr.load(Ordering::Acquire),
-        GetProcAddr
-    )?;
+    let next = function!(slot.get_device_proc_addr.load(Ordering::Acquire), GetProcAddr)?;
     // SAFETY: the caller's arguments, passed on.
     let found = unsafe { next(device, name) }?;
     // SAFETY: the caller's string, which the command below has read.
@@ -401,10 +365,7 @@ struct Functions {
 }
 
 const fn functions<const N: usize>() -> Functions {
-    Functions {
-        callbacks: callbacks_of::<N>(),
-        get_instance_proc_addr: get_instance_proc_addr::<N>,
-    }
+    Functions { callbacks: callbacks_of::<N>(), get_instance_proc_addr: get_instance_proc_addr::<N> }
 }
 
 const fn functions_of(slot: u32) -> Option<Functions> {
@@ -422,11 +383,7 @@ const fn functions_of(slot: u32) -> Option<Functions> {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_bridge_static(
-    number: u32,
-    of: *const StewardBridge,
-    out: *mut RawCallbacks,
-) -> i32 {
+pub unsafe extern "C" fn steward_bridge_static(number: u32, of: *const StewardBridge, out: *mut RawCallbacks) -> i32 {
     enter(&"steward_bridge_static", || {
         let (Some(slot), Some(functions)) = (StaticSlot::of(number), functions_of(number)) else {
             return misused();
@@ -455,14 +412,11 @@ pub unsafe extern "C" fn steward_bridge_proc_addr(
     next: Option<StewardGetInstanceProcAddrFn>,
 ) -> Option<StewardGetInstanceProcAddrFn> {
     enter(&"steward_bridge_proc_addr", || {
-        let (Some(slot), Some(functions), Some(next)) =
-            (StaticSlot::of(number), functions_of(number), next)
-        else {
+        let (Some(slot), Some(functions), Some(next)) = (StaticSlot::of(number), functions_of(number), next) else {
             misused();
             return None;
         };
-        slot.get_instance_proc_addr
-            .store(next as *mut (), Ordering::Release);
+        slot.get_instance_proc_addr.store(next as *mut (), Ordering::Release);
         Some(functions.get_instance_proc_addr)
     })
 }

@@ -4,9 +4,7 @@ use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
 use alloc_core::{ContextHandle, TryBox};
-use gpu_suballoc::virtual_block::{
-    VirtualAllocation, VirtualAllocationOptions, VirtualBlockError, VirtualPiece,
-};
+use gpu_suballoc::virtual_block::{VirtualAllocation, VirtualAllocationOptions, VirtualBlockError, VirtualPiece};
 use gpu_suballoc::{BlockAlgorithm, GpuError, VirtualBlock};
 
 use crate::edge::{StewardContext, context, enter};
@@ -63,11 +61,9 @@ pub struct StewardVirtualStats {
 // SAFETY: numbers, the first of them the size.
 unsafe impl SizedStruct for StewardVirtualStats {}
 
-pub type StewardVirtualWalkFn =
-    unsafe extern "C" fn(user: *mut c_void, piece: *const StewardVirtualRange);
+pub type StewardVirtualWalkFn = unsafe extern "C" fn(user: *mut c_void, piece: *const StewardVirtualRange);
 
-pub type StewardVirtualMergeFn =
-    unsafe extern "C" fn(user: *mut c_void, hole: u32, other: u32) -> u32;
+pub type StewardVirtualMergeFn = unsafe extern "C" fn(user: *mut c_void, hole: u32, other: u32) -> u32;
 
 const UPPER: u32 = 1;
 
@@ -94,9 +90,7 @@ unsafe fn block<'b>(raw: *mut StewardVirtual) -> Option<&'b mut VirtualBlock<Con
 
 const fn id_of(allocation: VirtualAllocation) -> StewardVirtualId {
     let [node, low, high] = allocation.as_raw();
-    StewardVirtualId {
-        words: [node, low, high, 0],
-    }
+    StewardVirtualId { words: [node, low, high, 0] }
 }
 
 const fn allocation_of(id: StewardVirtualId) -> VirtualAllocation {
@@ -148,8 +142,7 @@ fn create(
 ) -> Result<NonNull<Virtual>, VirtualBlockError> {
     let block = VirtualBlock::with_algorithm(owner.clone(), bytes, granule, algorithm)?;
     let memory = owner.clone();
-    let placed = TryBox::try_new_in(Virtual { block, memory }, owner.clone())
-        .map_err(|rejected| rejected.error)?;
+    let placed = TryBox::try_new_in(Virtual { block, memory }, owner.clone()).map_err(|rejected| rejected.error)?;
     Ok(TryBox::into_raw_with_allocator(placed).0)
 }
 
@@ -215,18 +208,13 @@ pub unsafe extern "C" fn steward_virtual_alloc(
 const ID_END: usize = std::mem::offset_of!(StewardVirtualRange, id) + size_of::<StewardVirtualId>();
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_virtual_free(
-    raw: *mut StewardVirtual,
-    id: StewardVirtualId,
-) -> i32 {
+pub unsafe extern "C" fn steward_virtual_free(raw: *mut StewardVirtual, id: StewardVirtualId) -> i32 {
     enter(&"steward_virtual_free", || {
         // SAFETY: NULL or the caller's live block.
         let Some(block) = (unsafe { block(raw) }) else {
             return misused(NO_BLOCK);
         };
-        block
-            .free(allocation_of(id))
-            .map_or_else(refused_by_block, |()| SUCCESS)
+        block.free(allocation_of(id)).map_or_else(refused_by_block, |()| SUCCESS)
     })
 }
 
@@ -245,9 +233,7 @@ pub unsafe extern "C" fn steward_virtual_free_noted(
         };
         // SAFETY: the caller's function, which keeps the header's rules.
         let merge = |hole, other| unsafe { merge(user, hole, other) };
-        block
-            .free_noted(allocation_of(id), note, merge)
-            .map_or_else(refused_by_block, |()| SUCCESS)
+        block.free_noted(allocation_of(id), note, merge).map_or_else(refused_by_block, |()| SUCCESS)
     })
 }
 
@@ -262,19 +248,13 @@ pub unsafe extern "C" fn steward_virtual_clear(raw: *mut StewardVirtual) {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_virtual_set_tag(
-    raw: *mut StewardVirtual,
-    id: StewardVirtualId,
-    tag: u32,
-) -> i32 {
+pub unsafe extern "C" fn steward_virtual_set_tag(raw: *mut StewardVirtual, id: StewardVirtualId, tag: u32) -> i32 {
     enter(&"steward_virtual_set_tag", || {
         // SAFETY: NULL or the caller's live block.
         let Some(block) = (unsafe { block(raw) }) else {
             return misused(NO_BLOCK);
         };
-        block
-            .set_user_data(allocation_of(id), tag)
-            .map_or_else(refused_by_block, |()| SUCCESS)
+        block.set_user_data(allocation_of(id), tag).map_or_else(refused_by_block, |()| SUCCESS)
     })
 }
 
@@ -301,19 +281,12 @@ pub unsafe extern "C" fn steward_virtual_info(
             ..StewardVirtualRange::default()
         };
         // SAFETY: NULL or the caller's place.
-        if unsafe { sized::write(out, &range) } {
-            SUCCESS
-        } else {
-            misused(NO_PLACE)
-        }
+        if unsafe { sized::write(out, &range) } { SUCCESS } else { misused(NO_PLACE) }
     })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_virtual_usage(
-    raw: *mut StewardVirtual,
-    out: *mut StewardVirtualStats,
-) -> i32 {
+pub unsafe extern "C" fn steward_virtual_usage(raw: *mut StewardVirtual, out: *mut StewardVirtualStats) -> i32 {
     enter(&"steward_virtual_usage", || {
         // SAFETY: NULL or the caller's live block.
         let Some(block) = (unsafe { block(raw) }) else {
@@ -330,11 +303,7 @@ pub unsafe extern "C" fn steward_virtual_usage(
             host_bytes: block.memory_bytes(),
         };
         // SAFETY: NULL or the caller's place.
-        if unsafe { sized::write(out, &stats) } {
-            SUCCESS
-        } else {
-            misused(NO_PLACE)
-        }
+        if unsafe { sized::write(out, &stats) } { SUCCESS } else { misused(NO_PLACE) }
     })
 }
 
@@ -349,22 +318,18 @@ pub unsafe extern "C" fn steward_virtual_walk(
         let (Some(block), Some(see)) = (unsafe { block(raw) }, see) else {
             return misused("there is no virtual block, or no function that sees its pieces");
         };
-        block.for_each(
-            |VirtualPiece {
-                 offset, size, used, ..
-             }| {
-                let piece = StewardVirtualRange {
-                    size: size_of::<StewardVirtualRange>(),
-                    id: used.map_or_else(StewardVirtualId::default, |(id, _)| id_of(id)),
-                    offset,
-                    bytes: size,
-                    tag: used.map_or(0, |(_, tag)| tag),
-                    note: 0,
-                };
-                // SAFETY: the caller's function, which keeps the header's rules.
-                unsafe { see(user, &raw const piece) };
-            },
-        );
+        block.for_each(|VirtualPiece { offset, size, used, .. }| {
+            let piece = StewardVirtualRange {
+                size: size_of::<StewardVirtualRange>(),
+                id: used.map_or_else(StewardVirtualId::default, |(id, _)| id_of(id)),
+                offset,
+                bytes: size,
+                tag: used.map_or(0, |(_, tag)| tag),
+                note: 0,
+            };
+            // SAFETY: the caller's function, which keeps the header's rules.
+            unsafe { see(user, &raw const piece) };
+        });
         SUCCESS
     })
 }

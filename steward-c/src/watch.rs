@@ -1,4 +1,5 @@
-//! Contexts whose blocks are guarded, and contexts that refuse on purpose, configured by the syntax of the program's command line.
+//! Contexts whose blocks are guarded, and contexts that refuse on purpose, configured by the syntax of the program's
+//! command line.
 
 use std::ffi::c_char;
 

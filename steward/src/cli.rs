@@ -93,8 +93,8 @@ pub enum Command {
 /// What to say about drivers.
 #[derive(Args, Clone, Debug)]
 pub struct Drivers {
-    /// Run each driver, and write one Markdown document: what it allocates, and its bugs. With files: from these reports
-    /// of `--json`, and nothing runs.
+    /// Run each driver, and write one Markdown document: what it allocates, and its bugs. With files: from these
+    /// reports of `--json`, and nothing runs.
     #[arg(long, value_name = "FILE", num_args = 0..)]
     pub report: Option<Vec<String>>,
     /// With --report: run only this driver, as of `drive`.
@@ -299,7 +299,8 @@ pub struct Check {
 /// What to replay.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayArgs {
-    /// A trace, compressed or not; `-`; or one of lavapipe-workload, nvidia-580-workload, lavapipe-22.3, nvidia-580-h200.
+    /// A trace, compressed or not; `-`; or one of lavapipe-workload, nvidia-580-workload, lavapipe-22.3,
+    /// nvidia-580-h200.
     #[arg(value_name = "FILE")]
     pub recording: String,
     /// What the text lists.
@@ -352,18 +353,8 @@ pub struct SymbolsArgs {
 }
 
 /// The drivers that completions offer.
-const DRIVERS: &[&str] = &[
-    "all",
-    "reference",
-    "lavapipe",
-    "radv",
-    "anv",
-    "nvidia",
-    "nvk",
-    "turnip",
-    "venus",
-    "swiftshader",
-];
+const DRIVERS: &[&str] =
+    &["all", "reference", "lavapipe", "radv", "anv", "nvidia", "nvk", "turnip", "venus", "swiftshader"];
 
 /// Those of them that the loader may have.
 const INSTALLED_DRIVERS: &[&str] = DRIVERS.split_at(2).1;
@@ -381,20 +372,12 @@ fn driver_name() -> impl TypedValueParser<Value = String> {
 }
 
 /// A parser for a whole number in this range, whose error names the range.
-fn number<T: TryFrom<u64>>(
-    range: RangeInclusive<u64>,
-) -> impl Fn(&str) -> Result<T, String> + Clone {
+fn number<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
         let parsed = text.parse().ok().filter(|number| range.contains(number));
         parsed
             .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| {
-                format!(
-                    "give a whole number from {} to {}",
-                    range.start(),
-                    range.end()
-                )
-            })
+            .ok_or_else(|| format!("give a whole number from {} to {}", range.start(), range.end()))
     }
 }
 

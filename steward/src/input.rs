@@ -21,12 +21,8 @@ pub(crate) fn read(name: &str) -> (&str, io::Result<Vec<u8>>) {
 
 pub(crate) fn text(path: &Path) -> io::Result<String> {
     let bytes = open(path).and_then(file)?;
-    String::from_utf8(bytes).map_err(|error| {
-        io::Error::new(
-            ErrorKind::InvalidData,
-            format!("it is no UTF-8: {}", error.utf8_error()),
-        )
-    })
+    String::from_utf8(bytes)
+        .map_err(|error| io::Error::new(ErrorKind::InvalidData, format!("it is no UTF-8: {}", error.utf8_error())))
 }
 
 /// Opens a file, or a pipe as soon as it has a writer.
@@ -43,21 +39,13 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn file(file: File) -> io::Result<Vec<u8>> {
     // The length of pipes and devices is 0.
-    if file.metadata()?.len() > MAX_BYTES {
-        Err(too_large(MAX_BYTES))
-    } else {
-        within(file, MAX_BYTES)
-    }
+    if file.metadata()?.len() > MAX_BYTES { Err(too_large(MAX_BYTES)) } else { within(file, MAX_BYTES) }
 }
 
 pub(crate) fn within(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
-        Err(too_large(limit))
-    } else {
-        Ok(bytes)
-    }
+    if bytes.len() as u64 > limit { Err(too_large(limit)) } else { Ok(bytes) }
 }
 
 fn too_large(limit: u64) -> io::Error {
@@ -74,12 +62,7 @@ mod tests {
 
     #[test]
     fn what_never_ends_is_read_up_to_the_limit() {
-        assert_eq!(
-            within(io::repeat(7).take(100), 100)
-                .expect("that is allowed")
-                .len(),
-            100
-        );
+        assert_eq!(within(io::repeat(7).take(100), 100).expect("that is allowed").len(), 100);
         let refused = within(io::repeat(7), 100).expect_err("one too many");
         assert_eq!(refused.kind(), ErrorKind::FileTooLarge);
         assert!(refused.to_string().contains("more than 100 B"), "{refused}");

@@ -22,12 +22,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(what: &str, steps: u64) -> Self {
-        Self {
-            began: Instant::now(),
-            what: what.to_owned(),
-            steps,
-            bar: RefCell::new(None),
-        }
+        Self { began: Instant::now(), what: what.to_owned(), steps, bar: RefCell::new(None) }
     }
 
     /// `done` steps are done, and `next` follows; empty for just the next step.
@@ -74,9 +69,6 @@ mod tests {
         slow.at(3, "next");
         let bar = slow.bar.borrow();
         let bar = bar.as_ref().expect("a line");
-        assert_eq!(
-            (bar.position(), bar.length(), bar.message()),
-            (3, Some(7), "next".to_owned())
-        );
+        assert_eq!((bar.position(), bar.length(), bar.message()), (3, Some(7), "next".to_owned()));
     }
 }

@@ -4,10 +4,7 @@ use vk_report::report::one_line;
 
 /// Each row is a line; there is no newline at the end.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<_>> = rows
-        .iter()
-        .map(|row| row.iter().map(|cell| one_line(cell)).collect())
-        .collect();
+    let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)

@@ -33,8 +33,8 @@ pub(crate) const REFUSALS: &str = "refusals";
 const ANSWER: &str = "answer.json";
 pub(crate) const TRACE: &str = "trace";
 
-/// The child could not write its answer, and has said why on its error output. The code is that of a panic, which is this program's fault as
-/// well.
+/// The child could not write its answer, and has said why on its error output. The code is that of a panic, which is
+/// this program's fault as well.
 pub(crate) const OWN_FAILURE: u8 = 101;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,10 +78,8 @@ pub(crate) fn run(job: &str) -> io::Result<u8> {
     if !job.is_observed {
         let ran = open(&job).and_then(|driver| {
             let options = options(&job);
-            workload::run(&driver, &options, &|_| {}).map_err(|error| ChildError::Workload {
-                driver: job.driver.title(),
-                error,
-            })
+            workload::run(&driver, &options, &|_| {})
+                .map_err(|error| ChildError::Workload { driver: job.driver.title(), error })
         });
         return ran.map(|_| 0).map_err(io::Error::other);
     }
@@ -115,10 +113,7 @@ enum ChildError {
     #[error(transparent)]
     Open(#[from] drivers::OpenError),
     #[error("{driver}: {error}")]
-    Workload {
-        driver: String,
-        error: WorkloadError,
-    },
+    Workload { driver: String, error: WorkloadError },
     #[error(transparent)]
     Host(#[from] alloc_core::HostError),
     #[error("{}", unwritten(file, reason))]
@@ -139,11 +134,7 @@ fn open(job: &Job) -> Result<OpenDriver, ChildError> {
 }
 
 fn options(job: &Job) -> Options {
-    Options {
-        seed: job.seed,
-        rounds: job.rounds,
-        ..Options::default()
-    }
+    Options { seed: job.seed, rounds: job.rounds, ..Options::default() }
 }
 
 fn answer(job: &Job) -> Result<JobResult, ChildError> {
@@ -199,10 +190,7 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
         report.limits.clear();
     }
     let layers = in_process::layers();
-    let is_guarded = job
-        .settings
-        .iter()
-        .any(|(name, _)| name == "guard" || name == "fail");
+    let is_guarded = job.settings.iter().any(|(name, _)| name == "guard" || name == "fail");
     if is_guarded && layers.is_none() {
         return Err(ChildError::NotGuarded);
     }
@@ -212,10 +200,7 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
     let ran = match ran {
         // All objects were destroyed: the report covers the unfinished run.
         Err(_) if was_refused => workload::Report::new(&selected),
-        ran => ran.map_err(|error| ChildError::Workload {
-            driver: title,
-            error,
-        })?,
+        ran => ran.map_err(|error| ChildError::Workload { driver: title, error })?,
     };
     let commands = report.phases.iter().map(|phase| phase.commands).sum();
     report.source = ran.source(job.seed, commands, objects);
@@ -244,10 +229,7 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
         symbols.annotate_run(guard);
     }
     report.environment = environment.take();
-    let warning = report
-        .environment
-        .as_ref()
-        .and_then(RunEnvironment::warning);
+    let warning = report.environment.as_ref().and_then(RunEnvironment::warning);
     report.limits.extend(warning);
     if !job.check {
         // Without this note an unchecked run would look free of findings.
@@ -271,24 +253,19 @@ fn settings(job: &Job) -> &'static [(&'static str, &'static str)] {
         ("check".to_owned(), job.check.to_string()),
     ];
     settings.extend(job.settings.iter().cloned());
-    let settings: Vec<(&str, &str)> = settings
-        .into_iter()
-        .map(|(name, value)| (&*name.leak(), &*value.leak()))
-        .collect();
+    let settings: Vec<(&str, &str)> =
+        settings.into_iter().map(|(name, value)| (&*name.leak(), &*value.leak())).collect();
     settings.leak()
 }
 
 fn created_objects(program: &ProgramAccounts) -> Vec<(String, u32)> {
     let created = program.kinds().filter(|row| row.objects_created > 0);
     let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
-    created
-        .map(|row| (row.kind.clone(), count(row.objects_created)))
-        .collect()
+    created.map(|row| (row.kind.clone(), count(row.objects_created))).collect()
 }
 
 fn of_layer(text: &str) -> Result<(Report, Vec<(String, u32)>), ChildError> {
-    let mut report: Report =
-        serde_json::from_str(text).map_err(|error| ChildError::NoReport(error.into()))?;
+    let mut report: Report = serde_json::from_str(text).map_err(|error| ChildError::NoReport(error.into()))?;
     let program = report.program.take();
     let objects = program.as_ref().map(created_objects).unwrap_or_default();
     report.vulkan_memory = None;

@@ -1,11 +1,13 @@
 //! Law 2 on a live driver: each of its requests for host memory fails once, in a process of its own.
 //!
-//! Right is `VK_ERROR_OUT_OF_HOST_MEMORY`, or success with right results; nothing may be left in either. What the driver does
-//! otherwise (a signal, a leak, a wrong result) is listed in `expectations/<driver>-<version>.txt`; a row that is new fails, and
-//! so does one that no longer happens. With `STEWARD_WRITE_EXPECTATIONS=1` the file is written instead.
+//! Right is `VK_ERROR_OUT_OF_HOST_MEMORY`, or success with right results; nothing may be left in either. What the
+//! driver does otherwise (a signal, a leak, a wrong result) is listed in `expectations/<driver>-<version>.txt`; a row
+//! that is new fails, and so does one that no longer happens. With `STEWARD_WRITE_EXPECTATIONS=1` the file is written
+//! instead.
 //!
-//! For a version without a file the sweep runs all the same and prints the file that would be; then it counts as skipped for the
-//! want of the driver, so that `STEWARD_REQUIRE=lavapipe` fails until somebody has reviewed and committed it.
+//! For a version without a file the sweep runs all the same and prints the file that would be; then it counts as
+//! skipped for the want of the driver, so that `STEWARD_REQUIRE=lavapipe` fails until somebody has reviewed and
+//! committed it.
 //!
 //! Then the whole workload under a budget: with as much as it needs, and with half of that.
 
@@ -56,10 +58,7 @@ fn main() -> ExitCode {
     if let [CHILD, ref case @ ..] = arguments[..] {
         return Case::run(case);
     }
-    let wanted: Vec<_> = arguments
-        .iter()
-        .filter(|argument| !argument.starts_with('-'))
-        .collect();
+    let wanted: Vec<_> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
     let runs = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(**part));
     if !runs("live_sweep") && !runs("live_budget") {
         return ExitCode::SUCCESS;
@@ -68,10 +67,7 @@ fn main() -> ExitCode {
     let passed = DRIVERS.map(|name| match opened::select(name) {
         Ok(selected) => {
             // The loader's own requests, nine of ten, say nothing of the driver.
-            let selected = Selected {
-                is_direct: true,
-                ..selected
-            };
+            let selected = Selected { is_direct: true, ..selected };
             on_driver(&SweptDriver { name, selected }, &runs)
         }
         Err(reason) => {
@@ -80,31 +76,15 @@ fn main() -> ExitCode {
             true
         }
     });
-    if passed.iter().all(|passed| *passed) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if passed.iter().all(|passed| *passed) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn on_driver(driver: &SweptDriver, runs: &dyn Fn(&str) -> bool) -> bool {
     let seed = seed();
-    let dry = Case {
-        seed,
-        ..Case::default()
-    };
+    let dry = Case { seed, ..Case::default() };
     let dry = dry.in_a_child(&driver.selected);
-    assert_eq!(
-        dry.outcome, "ok",
-        "without a fault, seed {seed}:\n{}",
-        dry.text
-    );
-    assert!(
-        dry.requests > 100 && dry.peak > 10_000,
-        "{} requests, {} bytes",
-        dry.requests,
-        dry.peak
-    );
+    assert_eq!(dry.outcome, "ok", "without a fault, seed {seed}:\n{}", dry.text);
+    assert!(dry.requests > 100 && dry.peak > 10_000, "{} requests, {} bytes", dry.requests, dry.peak);
     let swept = !runs("live_sweep") || sweep(driver, &dry, seed);
     let kept = !runs("live_budget") || budget(driver, &dry, seed);
     swept && kept
@@ -121,9 +101,7 @@ fn sweep(driver: &SweptDriver, dry: &SweepSeen, seed: u32) -> bool {
     let write = std::env::var(WRITE).is_ok_and(|value| value == "1");
     let listed = match std::fs::read_to_string(&file) {
         _ if write => None,
-        Ok(text) => {
-            Some(parse(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display())))
-        }
+        Ok(text) => Some(parse(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => panic!("{}: {error}", file.display()),
     };
@@ -136,22 +114,16 @@ fn sweep(driver: &SweptDriver, dry: &SweepSeen, seed: u32) -> bool {
     let listed = listed.unwrap_or_else(|| {
         let text = expectations_of(driver, odd.clone());
         if write {
-            std::fs::write(&file, &text)
-                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            std::fs::write(&file, &text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             println!("wrote {}", file.display());
         } else {
-            println!(
-                "--- {} would be:\n{text}--- end of the file",
-                file.display()
-            );
+            println!("--- {} would be:\n{text}--- end of the file", file.display());
         }
         // As the next run will read it.
         parse(&text).expect("what was just written")
     });
     let differences = compare(&listed, &rows);
-    let expected = odd
-        .filter(|row| listed.iter().any(|known| known.allows(row)))
-        .count();
+    let expected = odd.filter(|row| listed.iter().any(|known| known.allows(row))).count();
     for difference in &differences {
         println!("{difference}");
     }
@@ -162,17 +134,9 @@ fn sweep(driver: &SweptDriver, dry: &SweepSeen, seed: u32) -> bool {
         count("ok"),
         expected
     );
-    println!(
-        "    {}, seed {seed}, {:.1} s",
-        driver.selected.title(),
-        started.elapsed().as_secs_f64()
-    );
+    println!("    {}, seed {seed}, {:.1} s", driver.selected.title(), started.elapsed().as_secs_f64());
     if !differences.is_empty() {
-        println!(
-            "test live_sweep ... FAILED: {} differences to {}",
-            differences.len(),
-            file.display()
-        );
+        println!("test live_sweep ... FAILED: {} differences to {}", differences.len(), file.display());
         println!(
             "    one case alone: {} {CHILD} {seed} <request> -",
             std::env::current_exe().unwrap_or_default().display()
@@ -182,9 +146,8 @@ fn sweep(driver: &SweptDriver, dry: &SweepSeen, seed: u32) -> bool {
     if !known && !write {
         // The sweep ran, but there is nothing that says what is right for this version.
         let title = driver.selected.title();
-        let reason = format!(
-            "nothing is known of {title}: review the rows above and commit them ({WRITE}=1 writes the file)"
-        );
+        let reason =
+            format!("nothing is known of {title}: review the rows above and commit them ({WRITE}=1 writes the file)");
         testkit::skip(driver.name, "live_sweep", &reason);
         return true;
     }
@@ -201,15 +164,9 @@ fn every_case(driver: &SweptDriver, requests: u64, seed: u32) -> Vec<SweepSeen> 
             if request >= requests {
                 break;
             }
-            let case = Case {
-                seed,
-                request: Some(request),
-                limit: None,
-            };
+            let case = Case { seed, request: Some(request), limit: None };
             let seen = case.in_a_child(&driver.selected);
-            done.lock()
-                .expect("nobody panics with it")
-                .insert(request, seen);
+            done.lock().expect("nobody panics with it").insert(request, seen);
         }
     };
     std::thread::scope(|scope| {
@@ -217,20 +174,15 @@ fn every_case(driver: &SweptDriver, requests: u64, seed: u32) -> Vec<SweepSeen> 
             scope.spawn(work);
         }
     });
-    done.into_inner()
-        .expect("nobody panics with it")
-        .into_values()
-        .collect()
+    done.into_inner().expect("nobody panics with it").into_values().collect()
 }
 
 /// Gives each case its identity: requests that are alike are numbered in the order of the run.
 fn rows(cases: &[SweepSeen]) -> Vec<SweepRow> {
     let mut alike = BTreeMap::new();
     let rows = cases.iter().zip(0..).map(|(seen, request)| {
-        let refused = seen
-            .refused
-            .clone()
-            .unwrap_or_else(|| panic!("request {request} was never refused:\n{}", seen.text));
+        let refused =
+            seen.refused.clone().unwrap_or_else(|| panic!("request {request} was never refused:\n{}", seen.text));
         let mut identity = Identity {
             command: refused.command,
             scope: refused.scope,
@@ -241,11 +193,7 @@ fn rows(cases: &[SweepSeen]) -> Vec<SweepRow> {
         let so_far = alike.entry(identity.clone()).or_insert(0);
         *so_far += 1;
         identity.occurrence = *so_far;
-        SweepRow {
-            identity,
-            outcomes: vec![seen.outcome.clone()],
-            request,
-        }
+        SweepRow { identity, outcomes: vec![seen.outcome.clone()], request }
     });
     rows.collect()
 }
@@ -259,9 +207,7 @@ fn file_of(driver: &SweptDriver) -> PathBuf {
         .split_whitespace()
         .find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
     let name = format!("{}-{}.txt", driver.name, version.unwrap_or("unknown"));
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/expectations")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expectations").join(name)
 }
 
 /// The whole file, ready to be committed.
@@ -289,31 +235,15 @@ fn budget(driver: &SweptDriver, dry: &SweepSeen, seed: u32) -> bool {
     let mut right = true;
     // Threads of a driver free when they get to it: the peaks of two runs differ by some blocks.
     let all_it_needs = dry.peak + dry.peak / 8;
-    for (limit, expected) in [
-        (all_it_needs, "ok"),
-        (dry.peak / 2, "VK_ERROR_OUT_OF_HOST_MEMORY"),
-    ] {
-        let case = Case {
-            seed,
-            request: None,
-            limit: Some(limit),
-        };
+    for (limit, expected) in [(all_it_needs, "ok"), (dry.peak / 2, "VK_ERROR_OUT_OF_HOST_MEMORY")] {
+        let case = Case { seed, request: None, limit: Some(limit) };
         let seen = case.in_a_child(&driver.selected);
-        println!(
-            "live budget: limit {limit} of {} bytes: {}, held {} at most",
-            dry.peak, seen.outcome, seen.peak
-        );
+        println!("live budget: limit {limit} of {} bytes: {}, held {} at most", dry.peak, seen.outcome, seen.peak);
         if seen.outcome != expected || seen.peak > limit {
-            println!(
-                "    expected {expected} and no more than the limit; the child said:\n{}",
-                seen.text
-            );
+            println!("    expected {expected} and no more than the limit; the child said:\n{}", seen.text);
             right = false;
         }
     }
-    println!(
-        "test live_budget ... {}",
-        if right { "ok" } else { "FAILED" }
-    );
+    println!("test live_budget ... {}", if right { "ok" } else { "FAILED" });
     right
 }

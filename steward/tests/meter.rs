@@ -25,35 +25,17 @@ use vk_steward::callback_coverage::{CoverageError, Preload};
 const CHILD: &str = "in-a-child";
 
 /// Where the meter must be there.
-const POSSIBLE: bool = cfg!(all(
-    target_os = "linux",
-    target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-));
+const POSSIBLE: bool =
+    cfg!(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")));
 
 type Test = (&'static str, fn(&Preload));
 
 const TESTS: [Test; 6] = [
-    (
-        "a_planted_pattern_is_counted_exactly_in_each_cell",
-        |preload| said(preload, "pattern"),
-    ),
-    (
-        "threads_beyond_the_last_place_are_counted_exactly",
-        |preload| said(preload, "many"),
-    ),
-    (
-        "without_the_preload_there_is_no_meter",
-        without_the_preload_there_is_no_meter,
-    ),
-    (
-        "the_library_knows_no_other_functions_than_it_says",
-        the_library_knows_no_other_functions_than_it_says,
-    ),
-    (
-        "the_heap_holds_the_same_with_and_without_the_meter",
-        the_heap_holds_the_same_with_and_without_the_meter,
-    ),
+    ("a_planted_pattern_is_counted_exactly_in_each_cell", |preload| said(preload, "pattern")),
+    ("threads_beyond_the_last_place_are_counted_exactly", |preload| said(preload, "many")),
+    ("without_the_preload_there_is_no_meter", without_the_preload_there_is_no_meter),
+    ("the_library_knows_no_other_functions_than_it_says", the_library_knows_no_other_functions_than_it_says),
+    ("the_heap_holds_the_same_with_and_without_the_meter", the_heap_holds_the_same_with_and_without_the_meter),
     ("the_meter_costs_nanoseconds", the_meter_costs_nanoseconds),
 ];
 
@@ -62,10 +44,7 @@ fn main() -> ExitCode {
     if let [CHILD, task] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         return child(task);
     }
-    let wanted: Vec<_> = arguments
-        .iter()
-        .filter(|argument| !argument.starts_with('-'))
-        .collect();
+    let wanted: Vec<_> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
     for (name, test) in TESTS {
         if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {
             continue;
@@ -127,48 +106,25 @@ fn said(preload: &Preload, task: &str) {
 fn without_the_preload_there_is_no_meter(_: &Preload) {
     let done = this_program("pattern").env_remove("LD_PRELOAD").run();
     done.assert_code(101);
-    assert!(
-        done.stderr.contains("the meter is not in this process"),
-        "{done}"
-    );
+    assert!(done.stderr.contains("the meter is not in this process"), "{done}");
 }
 
-/// Nothing that takes memory, looks up symbols or makes thread-local storage on demand is among what the library imports.
+/// Nothing that takes memory, looks up symbols or makes thread-local storage on demand is among what the library
+/// imports.
 fn the_library_knows_no_other_functions_than_it_says(preload: &Preload) {
     let library = std::fs::read(preload.path()).expect("the library was written");
     let holds = |name: &str| {
         let whole = [b"\0", name.as_bytes(), b"\0"].concat();
         library.windows(whole.len()).any(|window| window == whole)
     };
-    for needed in [
-        "__libc_malloc",
-        "__libc_memalign",
-        "__errno_location",
-        "syscall",
-        "steward_meter",
-        "malloc",
-        "pvalloc",
-    ] {
-        assert!(
-            holds(needed),
-            "{needed} is not there, so this test cannot see names"
-        );
+    for needed in
+        ["__libc_malloc", "__libc_memalign", "__errno_location", "syscall", "steward_meter", "malloc", "pvalloc"]
+    {
+        assert!(holds(needed), "{needed} is not there, so this test cannot see names");
     }
-    let unwanted = [
-        "dlsym",
-        "dlvsym",
-        "dlopen",
-        "__tls_get_addr",
-        "pthread_key_create",
-        "pthread_setspecific",
-        "sbrk",
-        "abort",
-    ];
-    for name in unwanted.into_iter().chain([
-        "__cxa_thread_atexit_impl",
-        "pthread_mutex_lock",
-        "_Unwind_Resume",
-    ]) {
+    let unwanted =
+        ["dlsym", "dlvsym", "dlopen", "__tls_get_addr", "pthread_key_create", "pthread_setspecific", "sbrk", "abort"];
+    for name in unwanted.into_iter().chain(["__cxa_thread_atexit_impl", "pthread_mutex_lock", "_Unwind_Resume"]) {
         assert!(!holds(name), "the meter calls {name}");
     }
 }
@@ -176,10 +132,7 @@ fn the_library_knows_no_other_functions_than_it_says(preload: &Preload) {
 /// The one number that a child prints.
 fn number(done: &Finished) -> u64 {
     done.assert_code(0);
-    done.stdout
-        .trim()
-        .parse()
-        .unwrap_or_else(|error| panic!("{error}: {done}"))
+    done.stdout.trim().parse().unwrap_or_else(|error| panic!("{error}: {done}"))
 }
 
 /// Live bytes of the C library's heap after threads came, allocated for the first time, and went.
@@ -188,10 +141,7 @@ fn the_heap_holds_the_same_with_and_without_the_meter(preload: &Preload) {
     let without = number(&this_program("heap").env_remove("LD_PRELOAD").run());
     assert_eq!(with, without, "bytes that the meter took");
     let leaking = number(&under_the_meter(preload, "heap-with-a-leak"));
-    assert!(
-        leaking > with,
-        "a block that was not given back is not seen: {leaking} against {with}"
-    );
+    assert!(leaking > with, "a block that was not given back is not seen: {leaking} against {with}");
 }
 
 /// Printed for the reader; the limit only tells counting from looking up, locking or sharing.

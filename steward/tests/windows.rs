@@ -1,7 +1,8 @@
-//! The program as one of Windows: `.ci/run windows` runs this under Wine. Tests that need Vulkan's loader are skipped where the step could
-//! not build it.
+//! The program as one of Windows: `.ci/run windows` runs this under Wine. Tests that need Vulkan's loader are skipped
+//! where the step could not build it.
 //!
-//! The other tests of the program are for Linux: they send signals, read `/proc`, preload libraries or need its drivers and tools.
+//! The other tests of the program are for Linux: they send signals, read `/proc`, preload libraries or need its drivers
+//! and tools.
 
 #![cfg(windows)]
 
@@ -34,9 +35,7 @@ fn folder() -> TempDir {
 }
 
 fn library(name: &str) -> PathBuf {
-    let file = std::env::current_exe()
-        .expect("a path")
-        .with_file_name(name);
+    let file = std::env::current_exe().expect("a path").with_file_name(name);
     assert!(file.is_file(), "{} is not built", file.display());
     file
 }
@@ -70,17 +69,11 @@ impl BuiltClient {
             "ICD": { "library_path": driver, "api_version": "1.1.0" },
         });
         fs::write(at("own_icd.json"), manifest.to_string()).expect("a manifest");
-        Some(Self {
-            client: at("client.exe"),
-            manifest: at("own_icd.json"),
-            folder,
-        })
+        Some(Self { client: at("client.exe"), manifest: at("own_icd.json"), folder })
     }
 
     fn with_driver(&self, child: Child) -> Child {
-        child
-            .env("VK_DRIVER_FILES", &self.manifest)
-            .env("STEWARD_LOADER", self.folder.path().join("vulkan-1.dll"))
+        child.env("VK_DRIVER_FILES", &self.manifest).env("STEWARD_LOADER", self.folder.path().join("vulkan-1.dll"))
     }
 
     fn run(&self, options: &[&str], mode: &str) -> Finished {
@@ -101,43 +94,16 @@ fn wn9_the_workload_is_run_guarded_judged_and_replayed() {
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (trace, one, other) = (at("a.trace"), at("one.json"), at("other.json"));
     let version = steward(["--version"]).run();
-    assert!(
-        version.stdout.starts_with("steward ") && version.code == Some(0),
-        "{version}"
-    );
-    let words = [
-        "drive",
-        "--driver",
-        "reference",
-        "--seed",
-        "7",
-        "--record",
-        &trace,
-        "--json",
-        &one,
-    ];
+    assert!(version.stdout.starts_with("steward ") && version.code == Some(0), "{version}");
+    let words = ["drive", "--driver", "reference", "--seed", "7", "--record", &trace, "--json", &one];
     let drive = steward(words).run();
     assert_eq!(drive.code, Some(0), "{drive}");
     let report = json(Path::new(&one));
     let absent = report["callback_coverage"]["absent"].as_str();
-    assert!(
-        absent.is_some_and(|why| why.contains("not on Windows")),
-        "{report}"
-    );
-    let strict = steward([
-        "drive",
-        "--driver",
-        "reference",
-        "--seed",
-        "7",
-        "--guard=strict",
-    ])
-    .run();
+    assert!(absent.is_some_and(|why| why.contains("not on Windows")), "{report}");
+    let strict = steward(["drive", "--driver", "reference", "--seed", "7", "--guard=strict"]).run();
     assert_eq!(strict.code, Some(0), "{strict}");
-    assert!(
-        strict.stdout.contains("strict, with virtual-alloc"),
-        "{strict}"
-    );
+    assert!(strict.stdout.contains("strict, with virtual-alloc"), "{strict}");
     let refused = steward(["drive", "--driver", "reference", "--fail=nth=40"]).run();
     assert!(refused.stdout.contains("as it must"), "{refused}");
     let check = steward(["check", "--driver", "reference"]).run();
@@ -148,10 +114,7 @@ fn wn9_the_workload_is_run_guarded_judged_and_replayed() {
     assert_eq!(same.code, Some(0), "{same}");
     let blocks = |report: &Value| {
         let phases = report["phases"].as_array().expect("phases");
-        let blocks: Vec<_> = phases
-            .iter()
-            .map(|phase| phase["blocks"].as_u64())
-            .collect();
+        let blocks: Vec<_> = phases.iter().map(|phase| phase["blocks"].as_u64()).collect();
         blocks
     };
     assert_eq!(blocks(&json(Path::new(&other))), blocks(&report));
@@ -184,11 +147,7 @@ fn wn9_an_exit_code_is_passed_on_and_an_exception_is_named() {
         assert_eq!(said, name, "{ended}");
     }
     let crashed = run(&["crash"]);
-    assert_eq!(
-        crashed.code,
-        Some(0xC000_0005_u32.cast_signed()),
-        "{crashed}"
-    );
+    assert_eq!(crashed.code, Some(0xC000_0005_u32.cast_signed()), "{crashed}");
     let absent = steward(["run", "--", "no-such-program.exe"]).run();
     assert_eq!(absent.code, Some(127), "{absent}");
 }
@@ -196,19 +155,11 @@ fn wn9_an_exit_code_is_passed_on_and_an_exception_is_named() {
 /// Under Wine each process is elevated.
 #[test]
 fn wn11_wn14_an_elevated_process_is_told_why_no_report_came_and_nothing_is_metered() {
-    const TEST: &str =
-        "wn11_wn14_an_elevated_process_is_told_why_no_report_came_and_nothing_is_metered";
+    const TEST: &str = "wn11_wn14_an_elevated_process_is_told_why_no_report_came_and_nothing_is_metered";
     let Some(client) = built(CLIENT, TEST) else {
         return;
     };
-    let words = [
-        OsStr::new("run"),
-        "--meter".as_ref(),
-        "--".as_ref(),
-        client.as_ref(),
-        "exit".as_ref(),
-        "0".as_ref(),
-    ];
+    let words = [OsStr::new("run"), "--meter".as_ref(), "--".as_ref(), client.as_ref(), "exit".as_ref(), "0".as_ref()];
     let run = steward(words).run();
     assert!(run.stderr.contains("this process is elevated"), "{run}");
     // WN14.
@@ -231,10 +182,7 @@ fn wn10_the_layer_is_installed_and_removed_by_the_registry() {
         assert_eq!(done.code, Some(0), "{done}");
         done.stdout
     };
-    let manifest = folder
-        .path()
-        .join("steward")
-        .join("VkLayer_steward_memory.json");
+    let manifest = folder.path().join("steward").join("VkLayer_steward_memory.json");
     let installed = layer("install");
     assert!(installed.contains("HKEY_CURRENT_USER"), "{installed}");
     let text = json(&manifest);
@@ -258,14 +206,8 @@ fn wn10_drivers_are_those_of_the_variable_and_of_the_registry() {
     let other = program.folder.path().join("other_icd.json");
     fs::copy(&program.manifest, &other).expect("a manifest");
     let both = std::env::join_paths([&program.manifest, &other]).expect("paths");
-    let listed = program
-        .with_driver(steward(["drivers"]))
-        .env("VK_DRIVER_FILES", both)
-        .run();
-    assert!(
-        listed.stdout.contains("own_icd") && listed.stdout.contains("other_icd"),
-        "{listed}"
-    );
+    let listed = program.with_driver(steward(["drivers"])).env("VK_DRIVER_FILES", both).run();
+    assert!(listed.stdout.contains("own_icd") && listed.stdout.contains("other_icd"), "{listed}");
     // The drivers that are listed while the registry has the value.
     let listed_with = |key: &str, value: &[&str]| {
         let reg = |words: &[&[&str]]| {
@@ -273,39 +215,22 @@ fn wn10_drivers_are_those_of_the_variable_and_of_the_registry() {
             assert_eq!(done.code, Some(0), "{done}");
         };
         reg(&[&["add", key, "/v"], value, &["/f"]]);
-        let listed = program
-            .with_driver(steward(["drivers"]))
-            .env_remove("VK_DRIVER_FILES")
-            .run();
+        let listed = program.with_driver(steward(["drivers"])).env_remove("VK_DRIVER_FILES").run();
         reg(&[&["delete", key, "/v", value[0], "/f"]]);
         listed
     };
     let other = other.display().to_string();
     let key = r"HKLM\SOFTWARE\Khronos\Vulkan\Drivers";
     let listed = listed_with(key, &[&other, "/t", "REG_DWORD", "/d", "0"]);
-    assert!(
-        listed.stdout.contains("other_icd") && !listed.stdout.contains("own_icd"),
-        "{listed}"
-    );
+    assert!(listed.stdout.contains("other_icd") && !listed.stdout.contains("own_icd"), "{listed}");
     // As an installer notes the manifest with the adapter, or with a component of it.
-    for class in [
-        "4d36e968-e325-11ce-bfc1-08002be10318",
-        "5c4c3332-344d-483c-8739-259e934c9cc8",
-    ] {
+    for class in ["4d36e968-e325-11ce-bfc1-08002be10318", "5c4c3332-344d-483c-8739-259e934c9cc8"] {
         let key = format!(r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{{{class}}}\0099");
         let listed = listed_with(&key, &["VulkanDriverName", "/d", &other]);
         assert!(listed.stdout.contains("other_icd"), "{class}: {listed}");
     }
     let manifest = program.manifest.display().to_string();
-    let words = [
-        "drive",
-        "--driver",
-        &manifest,
-        "--direct",
-        "--seed",
-        "7",
-        "--guard=strict",
-    ];
+    let words = ["drive", "--driver", &manifest, "--direct", "--seed", "7", "--guard=strict"];
     let direct = program.with_driver(steward(words)).run();
     assert_eq!(direct.code, Some(0), "{direct}");
 }
@@ -313,9 +238,7 @@ fn wn10_drivers_are_those_of_the_variable_and_of_the_registry() {
 /// The line of the client's source that has this comment.
 fn line_of(comment: &str) -> String {
     let source = include_str!("../../testkit/windows/client.c");
-    let line = source
-        .lines()
-        .position(|line| line.contains(&format!("/* {comment} */")));
+    let line = source.lines().position(|line| line.contains(&format!("/* {comment} */")));
     format!("client.c:{}", line.expect("the comment") + 1)
 }
 
@@ -327,17 +250,11 @@ fn wn9_the_leak_and_the_overflow_of_a_program_are_named_by_file_and_line() {
     };
     let leak = program.run(&["--stacks", "--guard=strict"], "leak");
     let left = line_of("left");
-    assert!(
-        leak.stderr.contains("leave_a_buffer") && leak.stderr.contains(&left),
-        "{leak}"
-    );
+    assert!(leak.stderr.contains("leave_a_buffer") && leak.stderr.contains(&left), "{leak}");
     let overflow = program.run(&["--stacks", "--guard=strict"], "overflow");
     let far = line_of("too far");
     assert!(overflow.stderr.contains("overflow"), "{overflow}");
-    assert!(
-        overflow.stderr.contains("write_too_far") && overflow.stderr.contains(&far),
-        "{overflow}"
-    );
+    assert!(overflow.stderr.contains("write_too_far") && overflow.stderr.contains(&far), "{overflow}");
     assert_eq!(overflow.code, Some(1), "{overflow}");
 }
 
@@ -361,9 +278,7 @@ fn wn9_a_running_program_is_asked_and_a_break_leaves_the_report() {
         .expect("the program");
     let mut number = String::new();
     let output = run.stdout.as_mut().expect("a pipe");
-    BufReader::new(output)
-        .read_line(&mut number)
-        .expect("a number");
+    BufReader::new(output).read_line(&mut number).expect("a number");
     let number = number.trim();
     for words in [
         &["top", "--once"][..],
@@ -383,11 +298,7 @@ fn wn9_a_running_program_is_asked_and_a_break_leaves_the_report() {
     // SAFETY: numbers alone: CTRL_BREAK_EVENT, and the group of the program that this test has started.
     let sent = unsafe { GenerateConsoleCtrlEvent(1, run.id()) };
     if sent == 0 {
-        skip(
-            "console",
-            TEST,
-            "there is no console whose Ctrl-Break could be sent",
-        );
+        skip("console", TEST, "there is no console whose Ctrl-Break could be sent");
         drop(run.stdin.take());
     }
     let done = run.wait_with_output().expect("its end");
@@ -395,11 +306,7 @@ fn wn9_a_running_program_is_asked_and_a_break_leaves_the_report() {
     assert!(said.contains("VkBuffer"), "{said}");
     if sent != 0 {
         // The program had no handler.
-        assert_eq!(
-            done.status.code(),
-            Some(0xC000_013A_u32.cast_signed()),
-            "{said}"
-        );
+        assert_eq!(done.status.code(), Some(0xC000_013A_u32.cast_signed()), "{said}");
         assert!(said.contains("ended by Ctrl-C, 0xC000013A"), "{said}");
     }
 }
@@ -415,14 +322,8 @@ fn wn9_functions_of_a_report_get_names() {
     let file = std::env::current_exe().expect("a path");
     let report = folder();
     let report = report.path().join("report.txt");
-    let text = format!(
-        "  stack of the free:\n    #0  0x1 {}+{offset:#x}\n",
-        file.display()
-    );
+    let text = format!("  stack of the free:\n    #0  0x1 {}+{offset:#x}\n", file.display());
     fs::write(&report, text).expect("a file");
     let named = steward([OsStr::new("symbols"), report.as_ref()]).run();
-    assert!(
-        named.stdout.contains("windows::folder") && named.stdout.contains("windows.rs:"),
-        "{named}"
-    );
+    assert!(named.stdout.contains("windows::folder") && named.stdout.contains("windows.rs:"), "{named}");
 }

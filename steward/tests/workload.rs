@@ -1,8 +1,9 @@
-//! The workload on live drivers: lavapipe, SwiftShader and the reference driver, which the loader opens. A process each, which sees one driver.
+//! The workload on live drivers: lavapipe, SwiftShader and the reference driver, which the loader opens. A process
+//! each, which sees one driver.
 //!
-//! Each test prints `ok`, `SKIPPED <test>: <reason>` or `FAILED`; with `STEWARD_REQUIRE=lavapipe,swiftshader` a skip for want of
-//! the driver fails. `STEWARD_SWIFTSHADER=<manifest>` names a
-//! SwiftShader that the loader does not find by itself.
+//! Each test prints `ok`, `SKIPPED <test>: <reason>` or `FAILED`; with `STEWARD_REQUIRE=lavapipe,swiftshader` a skip
+//! for want of the driver fails. `STEWARD_SWIFTSHADER=<manifest>` names a SwiftShader that the loader does not find by
+//! itself.
 
 #[path = "workload/commands.rs"]
 mod commands;
@@ -26,8 +27,7 @@ use loader::{
 };
 use manifest::Manifest;
 use results::{
-    a_wrong_seed_is_a_mismatch_and_everything_is_destroyed,
-    device_memory_is_what_the_sub_allocator_says,
+    a_wrong_seed_is_a_mismatch_and_everything_is_destroyed, device_memory_is_what_the_sub_allocator_says,
     df12_a_defragmentation_frees_blocks_and_keeps_contents, every_result_is_right_in_every_round,
 };
 use vk_steward::drivers::OpenDriver;
@@ -37,31 +37,13 @@ type Outcome = Result<(), (&'static str, String)>;
 type Test = (&'static str, fn(&OpenDriver) -> Outcome);
 
 const TESTS: [Test; 7] = [
-    (
-        "every_result_is_right_in_every_round",
-        every_result_is_right_in_every_round,
-    ),
+    ("every_result_is_right_in_every_round", every_result_is_right_in_every_round),
     ("phases_come_in_their_order", phases_come_in_their_order),
-    (
-        "v43_v44_each_object_that_is_created_is_destroyed",
-        v43_v44_each_object_that_is_created_is_destroyed,
-    ),
-    (
-        "device_memory_is_what_the_sub_allocator_says",
-        device_memory_is_what_the_sub_allocator_says,
-    ),
-    (
-        "df12_a_defragmentation_frees_blocks_and_keeps_contents",
-        df12_a_defragmentation_frees_blocks_and_keeps_contents,
-    ),
-    (
-        "a_wrong_seed_is_a_mismatch_and_everything_is_destroyed",
-        a_wrong_seed_is_a_mismatch_and_everything_is_destroyed,
-    ),
-    (
-        "a_child_sees_its_driver_alone",
-        a_child_sees_its_driver_alone,
-    ),
+    ("v43_v44_each_object_that_is_created_is_destroyed", v43_v44_each_object_that_is_created_is_destroyed),
+    ("device_memory_is_what_the_sub_allocator_says", device_memory_is_what_the_sub_allocator_says),
+    ("df12_a_defragmentation_frees_blocks_and_keeps_contents", df12_a_defragmentation_frees_blocks_and_keeps_contents),
+    ("a_wrong_seed_is_a_mismatch_and_everything_is_destroyed", a_wrong_seed_is_a_mismatch_and_everything_is_destroyed),
+    ("a_child_sees_its_driver_alone", a_child_sees_its_driver_alone),
 ];
 
 /// Drivers that the tests run on where they are installed.
@@ -87,11 +69,7 @@ fn main() -> ExitCode {
             let reference = Manifest::new();
             let reference = reference.path.to_str().expect("a plain path");
             let passed = DRIVERS.map(|driver| {
-                let name = if driver == REFERENCE {
-                    reference
-                } else {
-                    driver
-                };
+                let name = if driver == REFERENCE { reference } else { driver };
                 match opened::select(name) {
                     Ok(selected) => {
                         let mut child = child();
@@ -110,11 +88,7 @@ fn main() -> ExitCode {
                     }
                 }
             });
-            if passed.iter().all(|passed| *passed) {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
+            if passed.iter().all(|passed| *passed) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
     }
 }
@@ -125,10 +99,7 @@ fn child() -> Command {
 
 fn on_driver(driver: &str, wanted: &[&str]) -> ExitCode {
     let opened = opened::opened();
-    let wanted: Vec<_> = wanted
-        .iter()
-        .filter(|argument| !argument.starts_with('-'))
-        .collect();
+    let wanted: Vec<_> = wanted.iter().filter(|argument| !argument.starts_with('-')).collect();
     let mut failed = 0;
     for (name, test) in TESTS {
         if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(**part)) {
@@ -147,14 +118,9 @@ fn on_driver(driver: &str, wanted: &[&str]) -> ExitCode {
             }
         }
     }
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn is_required(what: &str) -> bool {
-    std::env::var("STEWARD_REQUIRE")
-        .is_ok_and(|required| required.split(',').any(|each| each.trim() == what))
+    std::env::var("STEWARD_REQUIRE").is_ok_and(|required| required.split(',').any(|each| each.trim() == what))
 }

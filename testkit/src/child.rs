@@ -23,14 +23,11 @@ impl Child {
     /// Runs `program`, for 60 s at most.
     #[must_use]
     pub fn new(program: impl AsRef<OsStr>) -> Self {
-        Self {
-            command: Command::new(program),
-            limit: Duration::from_secs(60),
-        }
+        Self { command: Command::new(program), limit: Duration::from_secs(60) }
     }
 
-    /// Runs the one test `name` of the running test binary again, in a process of its own. In there [`Child::is_child`] holds.
-    /// `name` is the end of the test's path, with as many of its modules as make it the only one.
+    /// Runs the one test `name` of the running test binary again, in a process of its own. In there [`Child::is_child`]
+    /// holds. `name` is the end of the test's path, with as many of its modules as make it the only one.
     ///
     /// # Panics
     /// When no test of the running binary has this name, or several have it.
@@ -39,7 +36,8 @@ impl Child {
         Self::this_program(name).args([path_of(name), "--exact", "--nocapture", "--test-threads=1"])
     }
 
-    /// Runs the running program again, which is no test harness and finds out by [`Child::is_child`] that it is to do `name`.
+    /// Runs the running program again, which is no test harness and finds out by [`Child::is_child`] that it is to do
+    /// `name`.
     ///
     /// # Panics
     /// When the running program cannot be found.
@@ -120,10 +118,7 @@ impl Child {
     #[must_use]
     pub fn run(mut self) -> Finished {
         let started = Instant::now();
-        self.command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = loop {
             match self.command.spawn() {
                 Ok(child) => break child,
@@ -160,7 +155,8 @@ fn running_program() -> PathBuf {
     std::env::current_exe().expect("the running program has a path")
 }
 
-/// The whole path of the running binary's one test `name`. A child with a wrong path would run no test at all, and succeed.
+/// The whole path of the running binary's one test `name`. A child with a wrong path would run no test at all, and
+/// succeed.
 fn path_of(name: &str) -> &'static str {
     static TESTS: LazyLock<String> = LazyLock::new(|| {
         let listed = Command::new(running_program())
@@ -171,14 +167,9 @@ fn path_of(name: &str) -> &'static str {
     });
     let paths = TESTS.lines().filter_map(|line| line.strip_suffix(": test"));
     let found: Vec<&str> = paths
-        .filter(|path| {
-            path.strip_suffix(name)
-                .is_some_and(|before| before.is_empty() || before.ends_with("::"))
-        })
+        .filter(|path| path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::")))
         .collect();
-    let [path] = found[..] else {
-        panic!("{name:?} should be one test and is {found:?}")
-    };
+    let [path] = found[..] else { panic!("{name:?} should be one test and is {found:?}") };
     path
 }
 
@@ -265,30 +256,22 @@ impl Crash {
             Self::AccessViolation => (11, 0xC000_0005),
             Self::StackOverflow => (6, 0xC000_00FD),
         };
-        if cfg!(unix) {
-            (None, Some(unix))
-        } else {
-            (Some(windows.cast_signed()), None)
-        }
+        if cfg!(unix) { (None, Some(unix)) } else { (Some(windows.cast_signed()), None) }
     }
 }
 
 impl std::fmt::Display for Finished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "code {:?}, signal {:?}", self.code, self.signal)?;
-        writeln!(
-            f,
-            "--- stdout\n{}\n--- stderr\n{}",
-            self.stdout, self.stderr
-        )
+        writeln!(f, "--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr)
     }
 }
 
-/// Why a start fails and the next one does not. A copy that this process has just made is busy while a child of another thread has its
-/// descriptor, until that runs its own program. Wine's server under load answers 1359, an internal error.
+/// Why a start fails and the next one does not. A copy that this process has just made is busy while a child of another
+/// thread has its descriptor, until that runs its own program. Wine's server under load answers 1359, an internal
+/// error.
 fn passes(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::ExecutableFileBusy
-        || cfg!(windows) && error.raw_os_error() == Some(1359)
+    error.kind() == ErrorKind::ExecutableFileBusy || cfg!(windows) && error.raw_os_error() == Some(1359)
 }
 
 /// Reads a pipe to its end on a thread of its own, so that a full pipe never stops the child.

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// By program: whether there was a `cc` for it. Held while `cc` works: tests of one process wait for the one that compiles.
+/// By program: whether there was a `cc` for it. Held while `cc` works: tests of one process wait for the one that
+/// compiles.
 static COMPILED: Mutex<BTreeMap<PathBuf, bool>> = Mutex::new(BTreeMap::new());
 
-/// Compiles `source` with `cc` into the folder, once in a process, and returns the program. `None` where there is no `cc`.
+/// Compiles `source` with `cc` into the folder, once in a process, and returns the program. `None` where there is no
+/// `cc`.
 ///
 /// # Panics
 /// When the source does not compile without a warning.
@@ -29,9 +31,8 @@ pub fn compile_c_library(source: &Path, folder: &Path) -> Option<PathBuf> {
 
 fn compiled(source: &Path, program: PathBuf, options: &[&str]) -> Option<PathBuf> {
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    let has_compiler = *compiled
-        .entry(program.clone())
-        .or_insert_with_key(|program| has_compiled(source, program, options));
+    let has_compiler =
+        *compiled.entry(program.clone()).or_insert_with_key(|program| has_compiled(source, program, options));
     has_compiler.then_some(program)
 }
 

@@ -7,33 +7,24 @@ use crate::fixture::MemoryUse;
 use crate::public_api::{const_api, public_api};
 use crate::sweep::Swept;
 
-/// Holds the table of the crate at `manifest` to its public functions, in both directions. A `const fn` asks no allocator: it need not be named.
+/// Holds the table of the crate at `manifest` to its public functions, in both directions. A `const fn` asks no
+/// allocator: it need not be named.
 ///
 /// # Panics
 /// When a public function has no operation, or a name is no public function (any more).
-pub fn assert_every_function_is_named<'n>(
-    manifest: &Path,
-    names: impl IntoIterator<Item = &'n str>,
-) {
+pub fn assert_every_function_is_named<'n>(manifest: &Path, names: impl IntoIterator<Item = &'n str>) {
     let named: BTreeSet<&str> = names.into_iter().collect();
     let offered = public_api(&manifest.join("src"));
     let offered: BTreeSet<&str> = offered.iter().map(String::as_str).collect();
     let constant = const_api(&manifest.join("src"));
-    let missing: Vec<_> = (offered.difference(&named))
-        .filter(|name| !constant.contains(**name))
-        .collect();
+    let missing: Vec<_> = (offered.difference(&named)).filter(|name| !constant.contains(**name)).collect();
     let gone: Vec<_> = named.difference(&offered).collect();
-    assert!(
-        missing.is_empty(),
-        "public functions that no operation runs: {missing:?}"
-    );
-    assert!(
-        gone.is_empty(),
-        "names that are no public function any more: {gone:?}"
-    );
+    assert!(missing.is_empty(), "public functions that no operation runs: {missing:?}");
+    assert!(gone.is_empty(), "names that are no public function any more: {gone:?}");
 }
 
-/// Looks for each function as a word of code below `tests/it/operations`: a name in the table is no proof that its body calls it.
+/// Looks for each function as a word of code below `tests/it/operations`: a name in the table is no proof that its body
+/// calls it.
 ///
 /// # Panics
 /// When a name stands in the table alone.
@@ -44,17 +35,11 @@ pub fn assert_bodies_call<'n>(manifest: &Path, names: impl IntoIterator<Item = &
         let text = std::fs::read_to_string(file.expect("an entry").path()).expect("a text");
         // Every second piece lies between quotes: names and messages.
         let code = text.split('"').step_by(2);
-        words.extend(
-            code.flat_map(|code| code.split(|c: char| !c.is_alphanumeric() && c != '_'))
-                .map(str::to_owned),
-        );
+        words.extend(code.flat_map(|code| code.split(|c: char| !c.is_alphanumeric() && c != '_')).map(str::to_owned));
     }
     for name in names {
         let function = name.rsplit("::").next().unwrap_or(name);
-        assert!(
-            words.contains(function),
-            "{name} is in the table, and no body calls it"
-        );
+        assert!(words.contains(function), "{name} is in the table, and no body calls it");
     }
 }
 
@@ -64,17 +49,10 @@ impl MemoryUse {
     /// # Panics
     /// When it asked for less or more than it said, or got over refusals that it said to report.
     pub fn judge_each_alone(self, name: &str, swept: Swept) {
-        let Swept {
-            requests,
-            failed,
-            survived,
-        } = swept;
+        let Swept { requests, failed, survived } = swept;
         match self {
             Self::Memory | Self::MemoryButKeeps(_) => {
-                assert!(
-                    requests > 0 && survived == 0 && failed >= requests,
-                    "{name}: {swept:?}"
-                );
+                assert!(requests > 0 && survived == 0 && failed >= requests, "{name}: {swept:?}");
             }
             Self::MemoryOrLess(_) => assert!(requests > 0 && survived > 0, "{name}: {swept:?}"),
             Self::Nothing(why) => assert_eq!(requests, 0, "{name} was to take nothing: {why}"),
@@ -87,10 +65,7 @@ impl MemoryUse {
     /// As [`MemoryUse::judge_each_alone`].
     pub fn judge_all_after(self, name: &str, swept: Swept) {
         match self {
-            Self::Memory => assert!(
-                swept.requests > 0 && swept.survived == 0,
-                "{name}: {swept:?}"
-            ),
+            Self::Memory => assert!(swept.requests > 0 && swept.survived == 0, "{name}: {swept:?}"),
             Self::MemoryOrLess(_) | Self::MemoryButKeeps(_) => {
                 assert!(swept.failed > 0, "{name}: {swept:?}");
             }

@@ -2,8 +2,8 @@
 
 use crate::{Child, skip};
 
-/// An example, ready to run. `None`, with the reason printed, where it was not built: a run of one test alone may not have. `STEWARD_REQUIRE` with
-/// `examples` in it makes that a failure.
+/// An example, ready to run. `None`, with the reason printed, where it was not built: a run of one test alone may not
+/// have. `STEWARD_REQUIRE` with `examples` in it makes that a failure.
 ///
 /// # Panics
 /// When this is no test that cargo built.

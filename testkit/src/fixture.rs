@@ -3,16 +3,16 @@
 use std::fmt::{self, Debug};
 
 use alloc_core::{
-    Context, ContextId, ForeignKind, FromGlobalAlloc, HostAllocator, Scope, Scoped, Snapshot,
-    TryVec, Usage, fold_thread,
+    Context, ContextId, ForeignKind, FromGlobalAlloc, HostAllocator, Scope, Scoped, Snapshot, TryVec, Usage,
+    fold_thread,
 };
 
 use crate::sweep::{Counted, Trial};
 
 /// Where the body of an operation runs: over which allocator, and what an attempt means.
 ///
-/// A [`Trial`] of a sweep refuses; [`Once`](crate::Once) only runs, under a global allocator that refuses or is watched.
-/// Bodies for both take no memory but from the stage.
+/// A [`Trial`] of a sweep refuses; [`Once`](crate::Once) only runs, under a global allocator that refuses or is
+/// watched. Bodies for both take no memory but from the stage.
 pub trait Stage {
     /// The allocator below everything.
     type Host: HostAllocator + Sync + 'static;
@@ -20,7 +20,8 @@ pub trait Stage {
     /// The allocator below everything. It refuses nothing outside of [`attempt`](Stage::attempt).
     fn host(&self) -> &Self::Host;
 
-    /// Runs an operation that the body is about. Where it fails, what `observe` sees must not have changed, and the next try must succeed.
+    /// Runs an operation that the body is about. Where it fails, what `observe` sees must not have changed, and the
+    /// next try must succeed.
     fn attempt<T, E: Debug, O: PartialEq + Debug>(
         &self,
         observe: impl Fn() -> O,
@@ -105,9 +106,8 @@ pub fn picture(root: &Context) -> impl PartialEq + Debug + use<> {
             closed: node.closed,
             live: live(&node.usage),
             lost: live(&node.gone),
-            foreign: ForeignKind::ALL.map(|kind| {
-                node.usage.foreign(kind).live_bytes + node.gone.foreign(kind).live_bytes
-            }),
+            foreign: ForeignKind::ALL
+                .map(|kind| node.usage.foreign(kind).live_bytes + node.gone.foreign(kind).live_bytes),
             charged: node.budget.map(|budget| budget.charged),
         };
         picture.try_push(seen).expect("memory of the system");

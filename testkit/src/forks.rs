@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 /// A busy machine takes a tenth of a second for a fork that waits for other threads.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Runs `meanwhile` on `threads` threads again and again, with a number that grows, and forks `forks` times, or for ten seconds. Each child,
-/// which has none of these threads, runs `child` with the number of the fork, and ends without handlers. The caller's process should have no
-/// other threads.
+/// Runs `meanwhile` on `threads` threads again and again, with a number that grows, and forks `forks` times, or for ten
+/// seconds. Each child, which has none of these threads, runs `child` with the number of the fork, and ends without
+/// handlers. The caller's process should have no other threads.
 ///
 /// # Panics
 /// If a child panics, or runs for 10 seconds: then it waits for a lock of a thread that it does not have.

@@ -75,10 +75,7 @@ unsafe impl HostAllocator for Still {
 
 impl Debug for Still {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Still")
-            .field("requests", &self.requests)
-            .field("live", &self.live)
-            .finish_non_exhaustive()
+        f.debug_struct("Still").field("requests", &self.requests).field("live", &self.live).finish_non_exhaustive()
     }
 }
 
@@ -141,10 +138,7 @@ impl Refusing {
     pub fn assert_it_would_notice(self) {
         let before = self.refused();
         let mut list = Vec::<u8>::new();
-        assert!(
-            self.inside(|| list.try_reserve(100)).is_err(),
-            "a request inside is refused"
-        );
+        assert!(self.inside(|| list.try_reserve(100)).is_err(), "a request inside is refused");
         assert_eq!(self.refused(), before + 1, "and counted");
         assert!(list.try_reserve(100).is_ok(), "one outside is not");
         assert_eq!(self.refused(), before + 1);

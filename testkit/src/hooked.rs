@@ -4,9 +4,7 @@ use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-use alloc_core::{
-    AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope,
-};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope};
 
 /// An allocator that runs the thread's hook (see [`with_hook`]) before and after each request, and is otherwise `A`.
 ///
@@ -60,11 +58,7 @@ pub enum Call {
 impl Call {
     /// That of a resize, by where it goes.
     pub(crate) fn resize(old: Layout, new: Layout) -> Self {
-        if new.size() > old.size() {
-            Self::Grow
-        } else {
-            Self::Shrink
-        }
+        if new.size() > old.size() { Self::Grow } else { Self::Shrink }
     }
 }
 
@@ -90,8 +84,8 @@ thread_local! {
 
 /// Runs `body`; until it ends, each request of this thread to a [`HookedAllocator`] runs `hook` before and after.
 ///
-/// Requests that the hook makes run it as well, nested up to `depth` deep. Requests of other threads, and of a thread that panics,
-/// run no hook. A hook within a hook's `body` replaces the outer one until it ends.
+/// Requests that the hook makes run it as well, nested up to `depth` deep. Requests of other threads, and of a thread
+/// that panics, run no hook. A hook within a hook's `body` replaces the outer one until it ends.
 pub fn with_hook<R>(depth: u32, hook: &dyn Fn(Request), body: impl FnOnce() -> R) -> R {
     struct Outer(Option<Hook<'static>>);
     impl Drop for Outer {
@@ -128,17 +122,9 @@ pub fn in_hook() -> bool {
 }
 
 fn around<R>(call: Call, bytes: usize, forward: impl FnOnce() -> R) -> R {
-    run_hook(Request {
-        call,
-        moment: Moment::Before,
-        bytes,
-    });
+    run_hook(Request { call, moment: Moment::Before, bytes });
     let answer = forward();
-    run_hook(Request {
-        call,
-        moment: Moment::After,
-        bytes,
-    });
+    run_hook(Request { call, moment: Moment::After, bytes });
     answer
 }
 
@@ -156,28 +142,23 @@ impl<A> HookedAllocator<A> {
 
 // SAFETY: every call is `inner`'s own; a hook gets no block.
 unsafe impl<A: HostAllocator> HostAllocator for HookedAllocator<A> {
-    /// As the allocator behind: a hook that panics in a bridge without a panic fence ends the process, which no test overlooks.
+    /// As the allocator behind: a hook that panics in a bridge without a panic fence ends the process, which no test
+    /// overlooks.
     fn traits(&self) -> AllocatorTraits {
         self.inner.traits()
     }
 
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        around(Call::Allocate, layout.size(), || {
-            self.inner.allocate(layout, scope)
-        })
+        around(Call::Allocate, layout.size(), || self.inner.allocate(layout, scope))
     }
 
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        around(Call::AllocateZeroed, layout.size(), || {
-            self.inner.allocate_zeroed(layout, scope)
-        })
+        around(Call::AllocateZeroed, layout.size(), || self.inner.allocate_zeroed(layout, scope))
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         // SAFETY: this function's contract: the block is `inner`'s.
-        around(Call::Deallocate, layout.size(), || unsafe {
-            self.inner.deallocate(block, layout, scope)
-        });
+        around(Call::Deallocate, layout.size(), || unsafe { self.inner.deallocate(block, layout, scope) });
     }
 
     unsafe fn resize(
@@ -188,9 +169,7 @@ unsafe impl<A: HostAllocator> HostAllocator for HookedAllocator<A> {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: this function's contract: the block is `inner`'s.
-        around(Call::resize(old, new), new.size(), || unsafe {
-            self.inner.resize(block, old, new, scope)
-        })
+        around(Call::resize(old, new), new.size(), || unsafe { self.inner.resize(block, old, new, scope) })
     }
 
     fn notify(&self, notice: Notice) {
@@ -198,9 +177,7 @@ unsafe impl<A: HostAllocator> HostAllocator for HookedAllocator<A> {
     }
 
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
-        around(Call::Refusal, layout.size(), || {
-            self.inner.refusal(layout, scope)
-        })
+        around(Call::Refusal, layout.size(), || self.inner.refusal(layout, scope))
     }
 
     fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {

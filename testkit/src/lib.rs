@@ -1,6 +1,6 @@
-//! What the tests of every crate share: an independent witness, the fail-the-i-th sweep, a child-process runner, skips that
-//! can be forbidden, op programs with naive models, a lister of public functions. Unpublished;
-//! imports alloc-core only.
+//! What the tests of every crate share: an independent witness, the fail-the-i-th sweep, a child-process runner, skips
+//! that can be forbidden, op programs with naive models, a lister of public functions. Unpublished; imports alloc-core
+//! only.
 //!
 //! Used from `tests/*.rs` and from the fuzz targets. Everything here panics when something is wrong: it is for tests.
 //!

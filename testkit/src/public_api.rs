@@ -7,9 +7,9 @@ use syn::{Attribute, File, ImplItem, Item, Meta, TraitItem, Type, UseTree, Visib
 
 /// The names of all public functions of the library whose `src` directory is `src`, sorted.
 ///
-/// `name` for a free function, `Type::name` for one of an inherent impl, `Trait::name` for one that a trait has; of items that
-/// `lib.rs` re-exports (`pub use`) or that stand in a public module. Implementations of traits are not listed, nor are items
-/// under `#[cfg(test)]` or `#[cfg(feature = "testing")]`, nor what macros make.
+/// `name` for a free function, `Type::name` for one of an inherent impl, `Trait::name` for one that a trait has; of
+/// items that `lib.rs` re-exports (`pub use`) or that stand in a public module. Implementations of traits are not
+/// listed, nor are items under `#[cfg(test)]` or `#[cfg(feature = "testing")]`, nor what macros make.
 ///
 /// # Panics
 /// When a file cannot be read or parsed.
@@ -20,31 +20,16 @@ pub fn public_api(src: &Path) -> Vec<String> {
 
 /// Those of [`public_api`] that are `const`.
 pub(crate) fn const_api(src: &Path) -> BTreeSet<String> {
-    offered(src)
-        .into_iter()
-        .filter(|(_, is_const)| *is_const)
-        .map(|(name, _)| name)
-        .collect()
+    offered(src).into_iter().filter(|(_, is_const)| *is_const).map(|(name, _)| name).collect()
 }
 
 fn offered(src: &Path) -> BTreeMap<String, bool> {
     let mut walk = Walk::default();
     walk.file(&src.join("lib.rs"), src, true);
-    let Walk {
-        exported,
-        everything,
-        found,
-    } = walk;
-    let offered = |found: &Found| {
-        found.in_public_module
-            || everything.contains(&found.module)
-            || exported.contains(&found.owner)
-    };
-    found
-        .into_iter()
-        .filter(offered)
-        .map(|found| (found.name, found.is_const))
-        .collect()
+    let Walk { exported, everything, found } = walk;
+    let offered =
+        |found: &Found| found.in_public_module || everything.contains(&found.module) || exported.contains(&found.owner);
+    found.into_iter().filter(offered).map(|found| (found.name, found.is_const)).collect()
 }
 
 #[derive(Default)]
@@ -67,14 +52,9 @@ struct Found {
 
 impl Walk {
     fn file(&mut self, file: &Path, dir: &Path, public: bool) {
-        let text = std::fs::read_to_string(file)
-            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let File { items, .. } =
-            syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let module = dir
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let File { items, .. } = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let module = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         self.items(&items, dir, &module, public);
     }
 
@@ -98,13 +78,7 @@ impl Walk {
                 }
                 Item::Fn(item) if is_pub(&item.vis) => {
                     let name = item.sig.ident.to_string();
-                    self.add(
-                        name.clone(),
-                        name,
-                        module,
-                        public,
-                        item.sig.constness.is_some(),
-                    );
+                    self.add(name.clone(), name, module, public, item.sig.constness.is_some());
                 }
                 Item::Trait(item) if is_pub(&item.vis) => {
                     let owner = item.ident.to_string();
@@ -145,15 +119,9 @@ impl Walk {
     }
 
     fn add(&mut self, owner: String, name: String, module: &str, public: bool, is_const: bool) {
-        // The root of a library is a public module too, but a private type in a public module stays private: the `pub use` list
-        // or the module's own `pub` decides, and lib.rs holds no items of its own.
-        self.found.push(Found {
-            owner,
-            name,
-            module: module.to_owned(),
-            in_public_module: public,
-            is_const,
-        });
+        // The root of a library is a public module too, but a private type in a public module stays private: the `pub
+        // use` list or the module's own `pub` decides, and lib.rs holds no items of its own.
+        self.found.push(Found { owner, name, module: module.to_owned(), in_public_module: public, is_const });
     }
 
     fn exports(&mut self, tree: &UseTree) {
@@ -173,11 +141,7 @@ impl Walk {
 /// `dir/name.rs` or `dir/name/mod.rs`.
 fn module_file(dir: &Path, name: &str) -> PathBuf {
     let flat = dir.join(name).with_extension("rs");
-    if flat.exists() {
-        flat
-    } else {
-        dir.join(name).join("mod.rs")
-    }
+    if flat.exists() { flat } else { dir.join(name).join("mod.rs") }
 }
 
 fn is_pub(visibility: &Visibility) -> bool {
@@ -186,11 +150,7 @@ fn is_pub(visibility: &Visibility) -> bool {
 
 fn type_name(ty: &Type) -> Option<String> {
     match ty {
-        Type::Path(path) => path
-            .path
-            .segments
-            .last()
-            .map(|segment| segment.ident.to_string()),
+        Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
         Type::Reference(reference) => type_name(&reference.elem),
         _ => None,
     }

@@ -7,8 +7,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostError, Notice, PointerStatus,
-    Scope, dangling,
+    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostError, Notice, PointerStatus, Scope, dangling,
 };
 
 /// A host allocator that writes down every call and checks it. Clones share the record.
@@ -16,10 +15,10 @@ use alloc_core::{
 /// Slow and simple on purpose: what it says is the truth that other numbers are compared with.
 ///
 /// # Panics
-/// Every method of [`HostAllocator`] panics, with a text that names the block, when the caller breaks a rule: a block that is
-/// not live (double free, foreign pointer), another layout or scope than the block was taken with, a
-/// call made while a lock that guards a context's state is held; and when the allocator behind does: misaligned, or
-/// overlapping a live block.
+/// Every method of [`HostAllocator`] panics, with a text that names the block, when the caller breaks a rule: a block
+/// that is not live (double free, foreign pointer), another layout or scope than the block was taken with, a call made
+/// while a lock that guards a context's state is held; and when the allocator behind does: misaligned, or overlapping a
+/// live block.
 pub struct RecordingAllocator<A = FromGlobalAlloc<System>> {
     shared: Arc<SharedRecord<A>>,
 }
@@ -76,12 +75,7 @@ impl RecordingAllocator {
 impl<A> RecordingAllocator<A> {
     /// Over `inner`.
     pub fn new(inner: A) -> Self {
-        Self {
-            shared: Arc::new(SharedRecord {
-                inner,
-                record: Mutex::default(),
-            }),
-        }
+        Self { shared: Arc::new(SharedRecord { inner, record: Mutex::default() }) }
     }
 
     /// What was seen of `scope`.
@@ -120,47 +114,25 @@ impl<A> RecordingAllocator<A> {
     /// When one is live; the text lists the first ten and ends with `when`.
     #[track_caller]
     pub fn assert_empty(&self, when: &str) {
-        let live: Vec<_> = self
-            .record()
-            .live
-            .iter()
-            .take(10)
-            .map(|(at, block)| format!("{at:#x}: {block}"))
-            .collect();
-        assert!(
-            live.is_empty(),
-            "blocks not given back {when}:\n{}",
-            live.join("\n")
-        );
+        let live: Vec<_> = self.record().live.iter().take(10).map(|(at, block)| format!("{at:#x}: {block}")).collect();
+        assert!(live.is_empty(), "blocks not given back {when}:\n{}", live.join("\n"));
     }
 
     /// The record is left whole by a panic: every change is made after the checks.
     fn record(&self) -> MutexGuard<'_, Record> {
-        self.shared
-            .record
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<A: HostAllocator> RecordingAllocator<A> {
-    fn record_allocation(
-        &self,
-        layout: Layout,
-        scope: Scope,
-        zeroed: bool,
-    ) -> Result<NonNull<u8>, AllocError> {
+    fn record_allocation(&self, layout: Layout, scope: Scope, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
         entered("allocate");
         if layout.size() == 0 {
             self.record().zero_sized += 1;
             return Ok(dangling(layout));
         }
         let inner = &self.shared.inner;
-        let answer = if zeroed {
-            inner.allocate_zeroed(layout, scope)
-        } else {
-            inner.allocate(layout, scope)
-        };
+        let answer = if zeroed { inner.allocate_zeroed(layout, scope) } else { inner.allocate(layout, scope) };
         let mut record = self.record();
         match answer {
             Ok(block) => {
@@ -205,7 +177,8 @@ impl<A: HostAllocator> RecordingAllocator<A> {
     }
 }
 
-// SAFETY: blocks are `inner`'s own and go back to it as they came; the record is only written beside. Clones share both.
+// SAFETY: blocks are `inner`'s own and go back to it as they came; the record is only written beside. Clones share
+// both.
 unsafe impl<A: HostAllocator> HostAllocator for RecordingAllocator<A> {
     fn traits(&self) -> AllocatorTraits {
         self.shared.inner.traits()
@@ -278,29 +251,17 @@ unsafe impl<A: HostAllocator> HostAllocator for RecordingAllocator<A> {
 /// Law 5: no allocator is called while a lock that guards our state is held.
 fn entered(call: &str) {
     let held = alloc_core::held_state_locks();
-    assert_eq!(
-        held, 0,
-        "{call} was called while {held} locks that guard a context's state are held"
-    );
+    assert_eq!(held, 0, "{call} was called while {held} locks that guard a context's state are held");
 }
 
 impl Record {
     fn insert(&mut self, at: NonNull<u8>, block: RecordedBlock) {
         let start = at.as_ptr().addr();
-        assert!(
-            start.is_multiple_of(block.align),
-            "the allocator behind gave {start:#x} for {block}"
-        );
-        let below = self
-            .live
-            .range(..start)
-            .next_back()
-            .filter(|(at, below)| **at + below.size > start);
+        assert!(start.is_multiple_of(block.align), "the allocator behind gave {start:#x} for {block}");
+        let below = self.live.range(..start).next_back().filter(|(at, below)| **at + below.size > start);
         let above = self.live.range(start..start + block.size).next();
         if let Some((other, its)) = below.or(above) {
-            panic!(
-                "the allocator behind gave {start:#x} ({block}), which overlaps {other:#x} ({its})"
-            );
+            panic!("the allocator behind gave {start:#x} ({block}), which overlaps {other:#x} ({its})");
         }
         self.live.insert(start, block);
     }
@@ -309,10 +270,7 @@ impl Record {
         let start = at.as_ptr().addr();
         match self.live.get(&start) {
             None => panic!("{start:#x} is not live: freed before, or never given ({block})"),
-            Some(taken) => assert_eq!(
-                *taken, block,
-                "{start:#x} was taken as {taken}, given back as {block}"
-            ),
+            Some(taken) => assert_eq!(*taken, block, "{start:#x} was taken as {taken}, given back as {block}"),
         }
         self.live.remove(&start).unwrap_or(block)
     }
@@ -333,36 +291,24 @@ impl ScopeTally {
 
 impl RecordedBlock {
     fn new(layout: Layout, scope: Scope) -> Self {
-        Self {
-            size: layout.size(),
-            align: layout.align(),
-            scope,
-        }
+        Self { size: layout.size(), align: layout.align(), scope }
     }
 }
 
 impl fmt::Display for RecordedBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} bytes, alignment {}, scope {}",
-            self.size, self.align, self.scope
-        )
+        write!(f, "{} bytes, alignment {}, scope {}", self.size, self.align, self.scope)
     }
 }
 
 impl<A> Clone for RecordingAllocator<A> {
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
 impl<A> fmt::Debug for RecordingAllocator<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RecordingAllocator")
-            .field(&self.total())
-            .finish()
+        f.debug_tuple("RecordingAllocator").field(&self.total()).finish()
     }
 }

@@ -9,8 +9,8 @@ const REQUIRE: &str = "STEWARD_REQUIRE";
 /// Names the manifest of a SwiftShader that the loader does not find by itself; relative to the repository.
 const SWIFTSHADER: &str = "STEWARD_SWIFTSHADER";
 
-/// The manifest that the environment variable `STEWARD_SWIFTSHADER` names, if it is set. Tests run in their package's folder,
-/// whoever sets the variable stands in the repository's.
+/// The manifest that the environment variable `STEWARD_SWIFTSHADER` names, if it is set. Tests run in their package's
+/// folder, whoever sets the variable stands in the repository's.
 ///
 /// # Panics
 /// When there is no such file: a test that was meant to run would be skipped.
@@ -21,9 +21,7 @@ pub fn swiftshader() -> Option<PathBuf> {
 }
 
 fn manifest(named: &OsString) -> Result<PathBuf, String> {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new(""));
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(""));
     let file = repository.join(named);
     match file.is_file() {
         true => Ok(file),
@@ -40,17 +38,12 @@ fn manifest(named: &OsString) -> Result<PathBuf, String> {
 /// When the environment variable `STEWARD_REQUIRE` lists `what` (`lavapipe`, `swiftshader`, `uffd`, ..).
 pub fn skip(what: &str, test: &str, reason: &str) {
     let required = std::env::var(REQUIRE).unwrap_or_default();
-    assert!(
-        !lists(&required, what),
-        "{test} may not be skipped, {REQUIRE} lists {what}: {reason}"
-    );
+    assert!(!lists(&required, what), "{test} may not be skipped, {REQUIRE} lists {what}: {reason}");
     println!("SKIPPED {test}: {reason}");
 }
 
 fn lists(required: &str, what: &str) -> bool {
-    required
-        .split(',')
-        .any(|name| name.trim().eq_ignore_ascii_case(what))
+    required.split(',').any(|name| name.trim().eq_ignore_ascii_case(what))
 }
 
 #[cfg(test)]
@@ -71,8 +64,7 @@ mod tests {
         assert_eq!(manifest(&there.clone().into()), Ok(there));
         for absent in ["nowhere.json", "/nonexistent.json", "testkit"] {
             assert!(
-                manifest(&absent.into())
-                    .is_err_and(|reason| reason.contains(absent) && reason.contains("unset it")),
+                manifest(&absent.into()).is_err_and(|reason| reason.contains(absent) && reason.contains("unset it")),
                 "{absent}"
             );
         }

@@ -27,10 +27,7 @@ impl Rng {
 
     /// `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        std::iter::repeat_with(|| self.next().to_le_bytes())
-            .flatten()
-            .take(len)
-            .collect()
+        std::iter::repeat_with(|| self.next().to_le_bytes()).flatten().take(len).collect()
     }
 }
 
@@ -44,10 +41,7 @@ mod tests {
         assert_ne!(Rng::new(5).next(), Rng::new(6).next());
         let mut rng = Rng::new(1);
         let seen: std::collections::BTreeSet<u64> = (0..1_000).map(|_| rng.below(7)).collect();
-        assert_eq!(
-            seen.into_iter().collect::<Vec<_>>(),
-            (0..7).collect::<Vec<_>>()
-        );
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), (0..7).collect::<Vec<_>>());
         assert_eq!(rng.below(0), 0);
     }
 }

@@ -18,9 +18,7 @@ use std::fmt::{self, Debug};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use alloc_core::{
-    AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope,
-};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope};
 
 use crate::hooked::{Call, Moment, Request, in_hook, run_hook, with_hook};
 use crate::recording_allocator::RecordingAllocator;
@@ -72,10 +70,7 @@ struct Outcome {
 
 impl<H, R> Debug for Trial<'_, H, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trial")
-            .field("nth", &self.nth)
-            .field("keeps", &self.keeps)
-            .finish_non_exhaustive()
+        f.debug_struct("Trial").field("nth", &self.nth).field("keeps", &self.keeps).finish_non_exhaustive()
     }
 }
 
@@ -85,66 +80,49 @@ where
     M: Fn(RecordingAllocator) -> H,
     R: Fn(&H, Option<u64>),
 {
-    /// `make` wraps the witness in an allocator that can refuse; `refuse(host, Some(n))` makes it refuse the n-th request from
-    /// now, counted from 0, and no other; `refuse(host, None)` makes it refuse nothing.
+    /// `make` wraps the witness in an allocator that can refuse; `refuse(host, Some(n))` makes it refuse the n-th
+    /// request from now, counted from 0, and no other; `refuse(host, None)` makes it refuse nothing.
     pub const fn new(make: M, refuse: R) -> Self {
-        Self {
-            make,
-            refuse,
-            keeps: false,
-            shown: |traits| traits,
-            reenters: false,
-        }
+        Self { make, refuse, keeps: false, shown: |traits| traits, reenters: false }
     }
 
-    /// For operations that make their tables ready before they change anything: what a refused one had got for them stays there for the
-    /// next try, which then takes no more than it would have at once.
+    /// For operations that make their tables ready before they change anything: what a refused one had got for them
+    /// stays there for the next try, which then takes no more than it would have at once.
     #[must_use]
     pub fn keeping(self) -> Self {
-        Self {
-            keeps: true,
-            ..self
-        }
+        Self { keeps: true, ..self }
     }
 
-    /// Runs the hook of [`Trial::with_hook`] before and after each request of the attempt. What the hook allocates is neither counted nor
-    /// refused: it comes from the witness, whose blocks the allocator that refuses must hand through as they are.
+    /// Runs the hook of [`Trial::with_hook`] before and after each request of the attempt. What the hook allocates is
+    /// neither counted nor refused: it comes from the witness, whose blocks the allocator that refuses must hand
+    /// through as they are.
     #[must_use]
     pub fn reentering(self) -> Self {
-        Self {
-            reenters: true,
-            ..self
-        }
+        Self { reenters: true, ..self }
     }
 
-    /// Shows the operation other traits than those of the allocator that refuses, since a path chosen by traits (a C bridge's care)
-    /// is swept only where it is chosen. `shown` may add what only costs, and hide `tracks_requester` where no refusal depends on it.
+    /// Shows the operation other traits than those of the allocator that refuses, since a path chosen by traits (a C
+    /// bridge's care) is swept only where it is chosen. `shown` may add what only costs, and hide `tracks_requester`
+    /// where no refusal depends on it.
     #[must_use]
     pub fn showing(self, shown: fn(AllocatorTraits) -> AllocatorTraits) -> Self {
         Self { shown, ..self }
     }
 
-    /// Runs `body` once without refusals, then once for each request that its [`Trial::attempt`] makes, that one refused.
+    /// Runs `body` once without refusals, then once for each request that its [`Trial::attempt`] makes, that one
+    /// refused.
     ///
     /// # Panics
     /// When a trial breaks law 2, or the body makes no attempt; the text says `name` and which request it was.
     pub fn run(&self, name: &str, body: impl Fn(&Trial<'_, H, R>)) -> Swept {
         let dry = self.trial(name, None, &body);
         assert!(!dry.failed, "{name} fails although nothing was refused");
-        let mut swept = Swept {
-            requests: dry.requests,
-            failed: 0,
-            survived: 0,
-        };
+        let mut swept = Swept { requests: dry.requests, failed: 0, survived: 0 };
         for n in 0..MOST {
             let outcome = self.trial(name, Some(n), &body);
             if !outcome.refused {
                 // A refusal may lead to more requests than the dry run made, so the end is where none is met.
-                assert!(
-                    n >= dry.requests,
-                    "{name}: request {n} of {} was not refused",
-                    dry.requests
-                );
+                assert!(n >= dry.requests, "{name}: request {n} of {} was not refused", dry.requests);
                 return swept;
             }
             if outcome.failed {
@@ -158,29 +136,13 @@ where
 
     fn trial(&self, name: &str, nth: Option<u64>, body: &impl Fn(&Trial<'_, H, R>)) -> Outcome {
         let witness = RecordingAllocator::system();
-        let host = Counted::new(
-            (self.make)(witness.clone()),
-            self.shown,
-            self.reenters.then(|| witness.clone()),
-        );
-        let trial = Trial {
-            host,
-            witness,
-            refuse: &self.refuse,
-            nth,
-            keeps: self.keeps,
-            outcome: Cell::new(None),
-        };
+        let host = Counted::new((self.make)(witness.clone()), self.shown, self.reenters.then(|| witness.clone()));
+        let trial = Trial { host, witness, refuse: &self.refuse, nth, keeps: self.keeps, outcome: Cell::new(None) };
         let told = SweepReport { name, nth };
         body(&trial);
-        trial
-            .witness
-            .assert_empty(&format!("by {name}, refused request: {nth:?}"));
+        trial.witness.assert_empty(&format!("by {name}, refused request: {nth:?}"));
         std::mem::forget(told);
-        trial
-            .outcome
-            .get()
-            .unwrap_or_else(|| panic!("{name} makes no attempt"))
+        trial.outcome.get().unwrap_or_else(|| panic!("{name} makes no attempt"))
     }
 }
 
@@ -201,15 +163,11 @@ where
 
     /// Runs `body`; in a sweep that [re-enters](Sweep::reentering), each request of its attempt calls `hook` back.
     pub fn with_hook<T>(&self, hook: &dyn Fn(), body: impl FnOnce() -> T) -> T {
-        if self.host.past.is_some() {
-            with_hook(1, &|_| hook(), body)
-        } else {
-            body()
-        }
+        if self.host.past.is_some() { with_hook(1, &|_| hook(), body) } else { body() }
     }
 
-    /// Runs `operation` with this trial's refusal armed. If it fails, what `observe` sees and what the witness saw live must be
-    /// as before, and a second try, with nothing refused, must succeed. Answers with what the operation gave.
+    /// Runs `operation` with this trial's refusal armed. If it fails, what `observe` sees and what the witness saw live
+    /// must be as before, and a second try, with nothing refused, must succeed. Answers with what the operation gave.
     ///
     /// # Panics
     /// When one of these does not hold, and when it fails although nothing was refused.
@@ -220,10 +178,7 @@ where
     ) -> T {
         let so_far = self.outcome.get().unwrap_or_default();
         // The first refusal is the trial's only one.
-        let nth = self
-            .nth
-            .filter(|_| !so_far.refused)
-            .and_then(|nth| nth.checked_sub(so_far.requests));
+        let nth = self.nth.filter(|_| !so_far.refused).and_then(|nth| nth.checked_sub(so_far.requests));
         let before = (observe(), self.live());
         let (requests, refusals) = (self.host.requests(), self.host.refusals());
         (self.refuse)(&self.host.inner, nth);
@@ -242,27 +197,14 @@ where
             failed: so_far.failed || outcome.failed,
         }));
         first.unwrap_or_else(|error| {
-            assert!(
-                outcome.refused,
-                "it fails although nothing was refused: {error:?}"
-            );
+            assert!(outcome.refused, "it fails although nothing was refused: {error:?}");
             let kept = self.live();
             let left = if self.keeps { before.1 } else { kept };
-            assert_eq!(
-                (observe(), left),
-                before,
-                "the failed operation changed something"
-            );
+            assert_eq!((observe(), left), before, "the failed operation changed something");
             let done = operation().unwrap_or_else(|error| panic!("the next try fails: {error:?}"));
-            let (kept, live) = (
-                kept.map(|(bytes, _)| bytes),
-                self.live().map(|(bytes, _)| bytes),
-            );
+            let (kept, live) = (kept.map(|(bytes, _)| bytes), self.live().map(|(bytes, _)| bytes));
             let within = !self.keeps || kept.iter().zip(live).all(|(kept, live)| *kept <= live);
-            assert!(
-                within,
-                "the failed operation kept {kept:?}, and the next try has {live:?} in all"
-            );
+            assert!(within, "the failed operation kept {kept:?}, and the next try has {live:?} in all");
             done
         })
     }
@@ -283,10 +225,7 @@ struct SweepReport<'a> {
 
 impl Drop for SweepReport<'_> {
     fn drop(&mut self) {
-        eprintln!(
-            "sweep of {}: panicked with request {:?} refused",
-            self.name, self.nth
-        );
+        eprintln!("sweep of {}: panicked with request {:?} refused", self.name, self.nth);
     }
 }
 
@@ -305,14 +244,7 @@ pub struct Counted<H> {
 impl<H: HostAllocator> Counted<H> {
     fn new(inner: H, shown: Shown, past: Option<RecordingAllocator>) -> Self {
         let (requests, refusals) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self {
-            inner,
-            shown,
-            requests,
-            refusals,
-            past,
-            attempting: AtomicBool::new(false),
-        }
+        Self { inner, shown, requests, refusals, past, attempting: AtomicBool::new(false) }
     }
 
     pub(crate) fn requests(&self) -> u64 {
@@ -323,13 +255,9 @@ impl<H: HostAllocator> Counted<H> {
         self.refusals.load(SeqCst)
     }
 
-    /// Calls the allocator that refuses, a hook before it and after it; or the witness behind, where it is a hook that calls.
-    fn serve<R>(
-        &self,
-        call: Call,
-        bytes: usize,
-        forward: impl FnOnce(&dyn HostAllocator) -> R,
-    ) -> R {
+    /// Calls the allocator that refuses, a hook before it and after it; or the witness behind, where it is a hook that
+    /// calls.
+    fn serve<R>(&self, call: Call, bytes: usize, forward: impl FnOnce(&dyn HostAllocator) -> R) -> R {
         let Some(past) = &self.past else {
             return forward(&self.inner);
         };
@@ -338,11 +266,7 @@ impl<H: HostAllocator> Counted<H> {
         }
         let hook = |moment| {
             if self.attempting.load(SeqCst) {
-                run_hook(Request {
-                    call,
-                    moment,
-                    bytes,
-                });
+                run_hook(Request { call, moment, bytes });
             }
         };
         hook(Moment::Before);
@@ -373,22 +297,16 @@ unsafe impl<H: HostAllocator> HostAllocator for Counted<H> {
     }
 
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        self.count(Call::Allocate, layout.size(), |host| {
-            host.allocate(layout, scope)
-        })
+        self.count(Call::Allocate, layout.size(), |host| host.allocate(layout, scope))
     }
 
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        self.count(Call::AllocateZeroed, layout.size(), |host| {
-            host.allocate_zeroed(layout, scope)
-        })
+        self.count(Call::AllocateZeroed, layout.size(), |host| host.allocate_zeroed(layout, scope))
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         // SAFETY: this function's contract: the block is the host's.
-        self.serve(Call::Deallocate, layout.size(), |host| unsafe {
-            host.deallocate(block, layout, scope)
-        });
+        self.serve(Call::Deallocate, layout.size(), |host| unsafe { host.deallocate(block, layout, scope) });
     }
 
     unsafe fn resize(
@@ -399,9 +317,7 @@ unsafe impl<H: HostAllocator> HostAllocator for Counted<H> {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: this function's contract: the block is the host's.
-        self.count(Call::resize(old, new), new.size(), |host| unsafe {
-            host.resize(block, old, new, scope)
-        })
+        self.count(Call::resize(old, new), new.size(), |host| unsafe { host.resize(block, old, new, scope) })
     }
 
     fn notify(&self, notice: Notice) {
@@ -409,9 +325,7 @@ unsafe impl<H: HostAllocator> HostAllocator for Counted<H> {
     }
 
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
-        self.serve(Call::Refusal, layout.size(), |host| {
-            host.refusal(layout, scope)
-        })
+        self.serve(Call::Refusal, layout.size(), |host| host.refusal(layout, scope))
     }
 
     fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {

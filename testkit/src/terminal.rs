@@ -19,12 +19,7 @@ pub enum TerminalOutput {
 }
 
 const fn size((rows, columns): (u16, u16)) -> libc::winsize {
-    libc::winsize {
-        ws_row: rows,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    }
+    libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
 /// Both ends of a terminal of so many rows and columns: ours, and the program's.
@@ -33,8 +28,7 @@ fn open(of_size: (u16, u16)) -> (File, OwnedFd) {
     let size = size(of_size);
     let (name, modes) = (std::ptr::null_mut(), std::ptr::null());
     // SAFETY: two places for descriptors, no name and no modes, and a size that lives.
-    let done =
-        unsafe { libc::openpty(&raw mut ours, &raw mut theirs, name, modes, &raw const size) };
+    let done = unsafe { libc::openpty(&raw mut ours, &raw mut theirs, name, modes, &raw const size) };
     assert_eq!(done, 0, "a terminal");
     // SAFETY: just opened, and nobody else's.
     let ours = unsafe { File::from_raw_fd(ours) };
@@ -42,7 +36,8 @@ fn open(of_size: (u16, u16)) -> (File, OwnedFd) {
     (ours, unsafe { OwnedFd::from_raw_fd(theirs) })
 }
 
-/// Runs `command` to its end with `output` on a terminal of `columns`; what it shows there, with line ends as in a file.
+/// Runs `command` to its end with `output` on a terminal of `columns`; what it shows there, with line ends as in a
+/// file.
 pub(crate) fn shown(mut command: Command, columns: u16, output: TerminalOutput) -> String {
     let (mut ours, theirs) = open((40, columns));
     let (out, err) = match output {
@@ -90,10 +85,7 @@ impl OnTerminal {
         // SAFETY: the closure makes system calls and nothing else.
         unsafe { command.pre_exec(own_terminal) };
         let running = command.spawn().expect("the program starts");
-        Self {
-            running,
-            ends: Some((ours, theirs)),
-        }
+        Self { running, ends: Some((ours, theirs)) }
     }
 
     fn end(&self) -> &File {
@@ -121,8 +113,7 @@ impl OnTerminal {
     pub fn resize(&self, of_size: (u16, u16)) {
         let size = size(of_size);
         // SAFETY: an open terminal, and a size that lives.
-        let done =
-            unsafe { libc::ioctl(self.end().as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+        let done = unsafe { libc::ioctl(self.end().as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
         assert_eq!(done, 0, "a size");
     }
 
@@ -132,11 +123,7 @@ impl OnTerminal {
     /// When the terminal is closed.
     #[must_use]
     pub fn read(&self, limit: Duration) -> Vec<u8> {
-        let mut poll = libc::pollfd {
-            fd: self.end().as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
+        let mut poll = libc::pollfd { fd: self.end().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let limit = i32::try_from(limit.as_millis()).expect("it is short");
         // SAFETY: one struct.
         let ready = unsafe { libc::poll(&raw mut poll, 1, limit) };

@@ -31,10 +31,7 @@ pub struct TraceTruth {
 #[must_use]
 pub fn host_trace(bytes: &[u8]) -> (String, TraceTruth) {
     let mut bytes = Bytes::new(bytes);
-    let (mut text, mut truth) = (
-        String::from("# steward host trace 2\n# driver: made up\n"),
-        TraceTruth::default(),
-    );
+    let (mut text, mut truth) = (String::from("# steward host trace 2\n# driver: made up\n"), TraceTruth::default());
     let mut live = BTreeMap::new();
     while let Some(()) = line(&mut bytes, &mut text, &mut truth, &mut live) {
         truth.events += 1;
@@ -46,21 +43,12 @@ pub fn host_trace(bytes: &[u8]) -> (String, TraceTruth) {
 }
 
 /// One line, or none when the bytes are used up: a line whose bytes run out is not written.
-fn line(
-    bytes: &mut Bytes<'_>,
-    text: &mut String,
-    truth: &mut TraceTruth,
-    live: &mut BTreeMap<u64, u64>,
-) -> Option<()> {
+fn line(bytes: &mut Bytes<'_>, text: &mut String, truth: &mut TraceTruth, live: &mut BTreeMap<u64, u64>) -> Option<()> {
     let kind = bytes.below(16)?;
     let (thread, owner) = (bytes.below(3)? + 1, bytes.below(4)?);
     let written = match kind {
         0..=5 => {
-            let (size, align, scope) = (
-                bytes.size()? as u64,
-                bytes.alignment()?,
-                bytes.scope()?.as_raw(),
-            );
+            let (size, align, scope) = (bytes.size()? as u64, bytes.alignment()?, bytes.scope()?.as_raw());
             let block = free(truth, live, bytes.below(16)? != 0, size);
             writeln!(text, "a,{thread},{owner},{block},{size},{align},{scope}")
         }
@@ -106,11 +94,7 @@ fn free(truth: &mut TraceTruth, live: &mut BTreeMap<u64, u64>, came: bool, size:
 }
 
 /// Mostly a live block; now and then one that may have gone, NULL, or a pointer never given.
-fn pick(
-    bytes: &mut Bytes<'_>,
-    truth: &TraceTruth,
-    live: &BTreeMap<u64, u64>,
-) -> Option<(String, u64)> {
+fn pick(bytes: &mut Bytes<'_>, truth: &TraceTruth, live: &BTreeMap<u64, u64>) -> Option<(String, u64)> {
     let any = bytes.below(256)?;
     let block = match bytes.below(16)? {
         0 => 0,

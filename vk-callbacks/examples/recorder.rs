@@ -1,5 +1,5 @@
-//! Records what a Vulkan driver asks of a program's callbacks, and writes it as a trace: `steward replay` and `steward check --trace` read it on
-//! any machine, without the driver.
+//! Records what a Vulkan driver asks of a program's callbacks, and writes it as a trace: `steward replay` and `steward
+//! check --trace` read it on any machine, without the driver.
 //!
 //! ```text
 //!  driver -> Tap "VkInstance" -> Bridge -> Context "instance"
@@ -51,10 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut trace = String::new();
         let written = recorder.write("the driver of my machine", &mut trace)?;
         let calls = TraceReader::new(&trace)?.count();
-        println!(
-            "{} events in {} lines, {} lost; {calls} were read back",
-            written.events, written.lines, written.lost
-        );
+        println!("{} events in {} lines, {} lost; {calls} were read back", written.events, written.lines, written.lost);
         if let Some(file) = std::env::args_os().nth(1) {
             std::fs::write(&file, trace)?;
             println!("wrote {0}: steward replay {0}", file.display());
@@ -68,13 +65,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A program: an instance, a device, a buffer. Each command is bracketed, so that the trace names the command of each call.
-fn run(
-    entry: &ash::Entry,
-    recorder: &Recorder<'_>,
-    instance_tap: &Tap,
-    device_tap: &Tap,
-) -> Result<(), vk::Result> {
+/// A program: an instance, a device, a buffer. Each command is bracketed, so that the trace names the command of each
+/// call.
+fn run(entry: &ash::Entry, recorder: &Recorder<'_>, instance_tap: &Tap, device_tap: &Tap) -> Result<(), vk::Result> {
     let info = vk::InstanceCreateInfo::default();
     let instance = bracket(recorder, INSTANCE, "vkCreateInstance", || {
         // SAFETY: a valid info; the tap's callbacks outlive the instance.
@@ -90,19 +83,13 @@ fn run(
     ran
 }
 
-fn with_device(
-    instance: &ash::Instance,
-    recorder: &Recorder<'_>,
-    tap: &Tap,
-) -> Result<(), vk::Result> {
+fn with_device(instance: &ash::Instance, recorder: &Recorder<'_>, tap: &Tap) -> Result<(), vk::Result> {
     let callbacks = Some(tap.raw().as_ash());
     let devices = bracket(recorder, INSTANCE, "vkEnumeratePhysicalDevices", || {
         // SAFETY: a live instance.
         unsafe { instance.enumerate_physical_devices() }
     })?;
-    let physical = *devices
-        .first()
-        .ok_or(vk::Result::ERROR_INITIALIZATION_FAILED)?;
+    let physical = *devices.first().ok_or(vk::Result::ERROR_INITIALIZATION_FAILED)?;
     let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
     let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
     let device = bracket(recorder, DEVICE, "vkCreateDevice", || {
@@ -112,9 +99,7 @@ fn with_device(
     recorder.created(DEVICE, device.handle().as_raw(), "VkDevice");
 
     recorder.phase("use");
-    let info = vk::BufferCreateInfo::default()
-        .size(4096)
-        .usage(vk::BufferUsageFlags::TRANSFER_SRC);
+    let info = vk::BufferCreateInfo::default().size(4096).usage(vk::BufferUsageFlags::TRANSFER_SRC);
     let made = bracket(recorder, DEVICE, "vkCreateBuffer", || {
         // SAFETY: a valid info.
         unsafe { device.create_buffer(&info, callbacks) }
@@ -145,11 +130,7 @@ fn bracket<T>(
 ) -> Result<T, vk::Result> {
     recorder.enter_for(owner, command);
     let answer = call();
-    let result = answer
-        .as_ref()
-        .err()
-        .copied()
-        .unwrap_or(vk::Result::SUCCESS);
+    let result = answer.as_ref().err().copied().unwrap_or(vk::Result::SUCCESS);
     recorder.leave(result.as_raw());
     answer
 }

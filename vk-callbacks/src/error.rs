@@ -152,21 +152,16 @@ impl CallbacksInUse {
 impl fmt::Display for CallbacksInUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InCallback => {
-                f.write_str("a callback runs on this thread: close again when it has returned")
-            }
+            Self::InCallback => f.write_str("a callback runs on this thread: close again when it has returned"),
             Self::Live { context, live } => write!(
                 f,
                 "Vulkan still holds {live} of the context {context:?}: destroy its objects first, then close again"
             ),
-            Self::LiveBlocks(1) => f.write_str(
-                "1 block that passed through is live: destroy its object first, then close again",
-            ),
+            Self::LiveBlocks(1) => {
+                f.write_str("1 block that passed through is live: destroy its object first, then close again")
+            }
             Self::LiveBlocks(blocks) => {
-                write!(
-                    f,
-                    "{blocks} blocks that passed through are live: destroy their objects first, then close again"
-                )
+                write!(f, "{blocks} blocks that passed through are live: destroy their objects first, then close again")
             }
         }
     }
@@ -192,13 +187,7 @@ pub enum Level {
 
 impl Level {
     /// Most specific first.
-    pub const ALL: &'static [Self] = &[
-        Self::Cache,
-        Self::Object,
-        Self::Device,
-        Self::Instance,
-        Self::Default,
-    ];
+    pub const ALL: &'static [Self] = &[Self::Cache, Self::Object, Self::Device, Self::Instance, Self::Default];
 
     /// `cache`, `object`, `device`, `instance` or `default`.
     #[must_use]

@@ -1,7 +1,7 @@
 //! The panic fence: a panic of an application's allocator must not unwind into C.
 //!
-//! Vulkan specification, *Host Memory*: unwinding through a driver's frames is undefined. With the feature `std` a panic is caught here;
-//! otherwise the process ends at the `extern "system"` boundary (V27).
+//! Vulkan specification, *Host Memory*: unwinding through a driver's frames is undefined. With the feature `std` a
+//! panic is caught here; otherwise the process ends at the `extern "system"` boundary (V27).
 
 pub(crate) struct Panicked;
 

@@ -69,13 +69,9 @@ impl HeaderPlan {
             let layout = match mode {
                 Mode::Own => small,
                 // A backing that ends the payload at the block's end is as exact as the alignment allows.
-                Mode::Exact => Layout::from_size_align(small.size(), align)
-                    .map_err(|_| HeaderError::TooLarge)?,
+                Mode::Exact => Layout::from_size_align(small.size(), align).map_err(|_| HeaderError::TooLarge)?,
             };
-            return Ok(Self {
-                layout,
-                pad: Pad::Fixed(HEADER),
-            });
+            return Ok(Self { layout, pad: Pad::Fixed(HEADER) });
         }
         if size as u64 >= SIZE_LIMIT {
             return Err(HeaderError::TooLarge);
@@ -84,11 +80,7 @@ impl HeaderPlan {
             return Err(HeaderError::BadAlignment);
         }
         let own = align <= OWN_ALIGN && matches!(mode, Mode::Own);
-        let (asked, pad) = if own {
-            (HEADER, Pad::Stored(align))
-        } else {
-            (align, Pad::Fixed(align))
-        };
+        let (asked, pad) = if own { (HEADER, Pad::Stored(align)) } else { (align, Pad::Fixed(align)) };
         // On 64 bits neither can fail after the limits above; on 32 bits both can.
         let total = size.checked_add(align).ok_or(HeaderError::TooLarge)?;
         let layout = Layout::from_size_align(total, asked).map_err(|_| HeaderError::TooLarge)?;
@@ -133,20 +125,12 @@ impl Word0 {
     /// It is known before the block exists.
     #[inline]
     pub(crate) fn small(size: usize, align: usize, scope: Scope) -> Self {
-        Self(
-            size as u64 | u64::from(align.trailing_zeros()) << 48 | u64::from(scope.as_raw()) << 53,
-        )
+        Self(size as u64 | u64::from(align.trailing_zeros()) << 48 | u64::from(scope.as_raw()) << 53)
     }
 
     /// `size` is below [`SIZE_LIMIT`], `align` a power of two up to [`MAX_ALIGN`].
     #[inline]
-    pub(crate) fn new(
-        size: usize,
-        align: usize,
-        scope: Scope,
-        plan: &HeaderPlan,
-        pad: usize,
-    ) -> Self {
+    pub(crate) fn new(size: usize, align: usize, scope: Scope, plan: &HeaderPlan, pad: usize) -> Self {
         let stored = match plan.pad {
             Pad::Fixed(_) => 0,
             Pad::Stored(_) => (pad / HEADER).wrapping_sub(1) as u64,
@@ -220,9 +204,7 @@ impl CookieKey {
     fn cookie(self, payload: usize, word0: Word0) -> u64 {
         // Any odd number makes the multiplication a bijection.
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        (payload as u64 ^ self.secret ^ word0.0.rotate_left(17) ^ u64::from(self.owner))
-            .wrapping_mul(ODD)
-            >> 32
+        (payload as u64 ^ self.secret ^ word0.0.rotate_left(17) ^ u64::from(self.owner)).wrapping_mul(ODD) >> 32
     }
 }
 

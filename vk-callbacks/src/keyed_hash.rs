@@ -1,6 +1,7 @@
 //! A keyed hash: keys come from drivers and files, which must not be able to choose keys that collide.
 //!
-//! One wide multiplication by a secret factor. No cryptography, but collisions cannot be constructed without measuring the secret.
+//! One wide multiplication by a secret factor. No cryptography, but collisions cannot be constructed without measuring
+//! the secret.
 
 #![forbid(unsafe_code)]
 
@@ -18,16 +19,10 @@ pub(crate) struct HashKey {
 
 impl HashKey {
     /// No secret: the bits of the golden ratio and of pi.
-    pub(crate) const FIXED: Self = Self {
-        mask: 0x9e37_79b9_7f4a_7c15,
-        factor: 0x2437_54a3_2439_f317,
-    };
+    pub(crate) const FIXED: Self = Self { mask: 0x9e37_79b9_7f4a_7c15, factor: 0x2437_54a3_2439_f317 };
 
     pub(crate) fn fresh() -> Self {
-        Self {
-            mask: random_seed(),
-            factor: random_seed() | 1,
-        }
+        Self { mask: random_seed(), factor: random_seed() | 1 }
     }
 
     /// Every bit of the hash depends on every bit of `key`.
@@ -43,10 +38,7 @@ impl BuildHasher for HashKey {
 
     #[inline]
     fn build_hasher(&self) -> KeyedHasher {
-        KeyedHasher {
-            key: *self,
-            state: 0,
-        }
+        KeyedHasher { key: *self, state: 0 }
     }
 }
 
@@ -60,10 +52,7 @@ impl Hasher for KeyedHasher {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {
-            let word = chunk
-                .iter()
-                .rev()
-                .fold(0, |word: u64, byte| word << 8 | u64::from(*byte));
+            let word = chunk.iter().rev().fold(0, |word: u64, byte| word << 8 | u64::from(*byte));
             self.write_u64(word);
         }
     }

@@ -1,22 +1,26 @@
 //! `VkAllocationCallbacks`, from both sides.
 //!
-//! An application passes Vulkan a struct of C functions that allocate the driver's host memory; a driver gets such a struct with every
-//! command. This crate has both sides, connected by one trait, [`HostAllocator`](alloc_core::HostAllocator):
+//! An application passes Vulkan a struct of C functions that allocate the driver's host memory; a driver gets such a
+//! struct with every command. This crate has both sides, connected by one trait,
+//! [`HostAllocator`](alloc_core::HostAllocator):
 //!
 //! ```text
 //!   application                                               driver
 //!   Context --> Bridge --> VkAllocationCallbacks (C) -->      CallbackAllocator --> FallbackChain --> Object, MultiAlloc, Context::root
 //! ```
 //!
-//! - **Application.** A [`Bridge`] turns a [`Context`](alloc_core::Context), which counts each request by scope, into callbacks.
-//! - **Driver.** A [`CallbackAllocator`] is a copy of the application's callbacks. A [`FallbackChain`] chooses the most specific of
-//!   object, device, instance and the driver's own.
-//! - **Both.** A [`Command`] gives each callback its command. A [`Recorder`] writes a host trace, a [`TraceReader`] reads it.
-//! - **Neither.** A [`Checker`] between the two, or a [`Judge`] of a trace, reports broken rules and who broke them; a [`CommandRow`] says
-//!   what a command may do with host memory.
+//! - **Application.** A [`Bridge`] turns a [`Context`](alloc_core::Context), which counts each request by scope, into
+//!   callbacks.
+//! - **Driver.** A [`CallbackAllocator`] is a copy of the application's callbacks. A [`FallbackChain`] chooses the most
+//!   specific of object, device, instance and the driver's own.
+//! - **Both.** A [`Command`] gives each callback its command. A [`Recorder`] writes a host trace, a [`TraceReader`]
+//!   reads it.
+//! - **Neither.** A [`Checker`] between the two, or a [`Judge`] of a trace, reports broken rules and who broke them; a
+//!   [`CommandRow`] says what a command may do with host memory.
 //!
-//! Follows the Vulkan specification, chapter *Memory Allocation*, section *Host Memory*. Allocates only from the caller's allocators,
-//! and never panics. Features, both on by default: `std` brackets commands in thread-locals, `ash` converts to and from ash's types.
+//! Follows the Vulkan specification, chapter *Memory Allocation*, section *Host Memory*. Allocates only from the
+//! caller's allocators, and never panics. Features, both on by default: `std` brackets commands in thread-locals, `ash`
+//! converts to and from ash's types.
 //!
 //! ```
 //! use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
@@ -80,9 +84,7 @@ pub use check::{CheckFinding, CheckOptions, Checker, Judge, Rule};
 pub use command::{Command, OwnerId, Owners};
 pub use commands::CommandRow;
 pub use driver::{CallbackAllocator, FallbackChain, MultiAlloc, Object};
-pub use error::{
-    CallbackError, CallbacksInUse, Function, Level, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN,
-};
+pub use error::{CallbackError, CallbacksInUse, Function, Level, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN};
 pub use live::{Live, LiveScope};
 pub use raw::AllocationCallbacks;
 pub use recorder::Recorder;

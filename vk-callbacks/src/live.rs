@@ -27,10 +27,7 @@ impl Live {
         let usage = context.usage();
         let mut scopes = Scope::ALL.map(|scope| {
             let used = usage.scope(scope);
-            LiveScope {
-                blocks: used.live_blocks,
-                bytes: used.live_bytes,
-            }
+            LiveScope { blocks: used.live_blocks, bytes: used.live_bytes }
         });
         if let Some(home) = scopes.get_mut(context.scope().index()) {
             home.blocks = home.blocks.saturating_sub(own.blocks);
@@ -63,7 +60,8 @@ impl Live {
 }
 
 impl LiveScope {
-    /// A root counts its own record and label in itself. None if the context has anything else, a child's record included.
+    /// A root counts its own record and label in itself. None if the context has anything else, a child's record
+    /// included.
     pub(super) fn of_unused(context: &Context) -> Option<Self> {
         let expected = match (context.parent(), context.label()) {
             (Some(_), _) => 0,
@@ -71,17 +69,11 @@ impl LiveScope {
             (None, Some(_)) => 2,
         };
         let held = context.usage().total();
-        (held.live_blocks == expected).then_some(Self {
-            blocks: held.live_blocks,
-            bytes: held.live_bytes,
-        })
+        (held.live_blocks == expected).then_some(Self { blocks: held.live_blocks, bytes: held.live_bytes })
     }
 
     pub(super) const fn and(self, block: Layout) -> Self {
-        Self {
-            blocks: self.blocks + 1,
-            bytes: self.bytes + block.size() as u64,
-        }
+        Self { blocks: self.blocks + 1, bytes: self.bytes + block.size() as u64 }
     }
 }
 
@@ -89,9 +81,7 @@ impl LiveScope {
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let held = Scope::ALL.map(|scope| (scope, self.scope(scope)));
-        f.debug_map()
-            .entries(held.into_iter().filter(|(_, held)| held.blocks > 0))
-            .finish()
+        f.debug_map().entries(held.into_iter().filter(|(_, held)| held.blocks > 0)).finish()
     }
 }
 
@@ -99,24 +89,10 @@ impl fmt::Display for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.total();
         let s = |count| if count == 1 { "" } else { "s" };
-        write!(
-            f,
-            "{} block{} ({} byte{})",
-            total.blocks,
-            s(total.blocks),
-            total.bytes,
-            s(total.bytes)
-        )?;
-        let held = Scope::ALL
-            .into_iter()
-            .filter(|scope| self.scope(*scope).blocks > 0);
+        write!(f, "{} block{} ({} byte{})", total.blocks, s(total.blocks), total.bytes, s(total.bytes))?;
+        let held = Scope::ALL.into_iter().filter(|scope| self.scope(*scope).blocks > 0);
         for (i, scope) in held.enumerate() {
-            write!(
-                f,
-                "{}{} {scope}",
-                if i == 0 { ": " } else { ", " },
-                self.scope(scope).blocks
-            )?;
+            write!(f, "{}{} {scope}", if i == 0 { ": " } else { ", " }, self.scope(scope).blocks)?;
         }
         Ok(())
     }

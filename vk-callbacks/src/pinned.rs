@@ -19,10 +19,7 @@ pub(crate) fn allocate_pinned<T>(memory: Memory<'_>, value: T) -> Result<NonNull
 /// The value is created after the allocation, which may call back.
 fn place_with<T>(memory: Memory<'_>, value: impl FnOnce() -> T) -> Result<NonNull<T>, HostError> {
     let layout = Layout::new::<T>();
-    let place = memory
-        .allocate(layout, SCOPE)
-        .map_err(|_| memory.refusal(layout, SCOPE))?
-        .cast::<T>();
+    let place = memory.allocate(layout, SCOPE).map_err(|_| memory.refusal(layout, SCOPE))?.cast::<T>();
     // SAFETY: fresh memory of the layout of a `T`.
     unsafe { place.write(value()) };
     Ok(place)
@@ -53,29 +50,18 @@ struct PinnedNode<T> {
 
 impl<'h, T> PinnedList<'h, T> {
     pub(crate) const fn new(memory: Memory<'h>) -> Self {
-        Self {
-            memory,
-            newest: AtomicPtr::new(ptr::null_mut()),
-            values: PhantomData,
-        }
+        Self { memory, newest: AtomicPtr::new(ptr::null_mut()), values: PhantomData }
     }
 
     pub(crate) fn push(&self, make: impl FnOnce() -> T) -> Result<&T, HostError> {
-        let place = place_with(self.memory, || PinnedNode {
-            value: make(),
-            older: AtomicPtr::new(ptr::null_mut()),
-        })?;
+        let place = place_with(self.memory, || PinnedNode { value: make(), older: AtomicPtr::new(ptr::null_mut()) })?;
         // SAFETY: just placed; it stays until the list ends, and is only shared.
         let node = unsafe { place.as_ref() };
         let mut newest = self.newest.load(Ordering::Acquire);
         loop {
             node.older.store(newest, Ordering::Relaxed);
-            let swapped = self.newest.compare_exchange_weak(
-                newest,
-                place.as_ptr(),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
+            let swapped =
+                self.newest.compare_exchange_weak(newest, place.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
             match swapped {
                 Ok(_) => return Ok(&node.value),
                 Err(other) => newest = other,

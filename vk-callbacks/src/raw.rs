@@ -63,16 +63,13 @@ pub struct RawNotice {
 }
 
 /// `PFN_vkAllocationFunction`: user data, size, alignment (both bytes), scope; NULL when it cannot.
-pub type PfnAllocation =
-    unsafe extern "system" fn(*mut c_void, usize, usize, RawScope) -> *mut c_void;
+pub type PfnAllocation = unsafe extern "system" fn(*mut c_void, usize, usize, RawScope) -> *mut c_void;
 /// `PFN_vkReallocationFunction`: user data, original, size, alignment, scope; NULL when it cannot, or when size is 0.
-pub type PfnReallocation =
-    unsafe extern "system" fn(*mut c_void, *mut c_void, usize, usize, RawScope) -> *mut c_void;
+pub type PfnReallocation = unsafe extern "system" fn(*mut c_void, *mut c_void, usize, usize, RawScope) -> *mut c_void;
 /// `PFN_vkFreeFunction`: user data, memory or NULL.
 pub type PfnFree = unsafe extern "system" fn(*mut c_void, *mut c_void);
 /// `PFN_vkInternalAllocationNotification` and `PFN_vkInternalFreeNotification`: user data, bytes, type, scope.
-pub type PfnInternalNotification =
-    unsafe extern "system" fn(*mut c_void, usize, RawInternalType, RawScope);
+pub type PfnInternalNotification = unsafe extern "system" fn(*mut c_void, usize, RawInternalType, RawScope);
 
 impl RawCallbacks {
     /// The struct, word by word: the user data and the addresses of the functions, NULL for those that are missing.
@@ -97,8 +94,8 @@ unsafe impl Sync for RawCallbacks {}
 
 /// [`RawCallbacks`] that stay valid while `'a` lasts.
 ///
-/// The lifetime covers the *struct*; the functions and their data must outlive every Vulkan object created with them, which no Rust
-/// lifetime expresses. [`Bridge::close`](crate::Bridge::close) checks that.
+/// The lifetime covers the *struct*; the functions and their data must outlive every Vulkan object created with them,
+/// which no Rust lifetime expresses. [`Bridge::close`](crate::Bridge::close) checks that.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct AllocationCallbacks<'a> {
@@ -108,10 +105,7 @@ pub struct AllocationCallbacks<'a> {
 
 impl AllocationCallbacks<'_> {
     pub(crate) const fn new(raw: RawCallbacks) -> Self {
-        Self {
-            raw,
-            owner: PhantomData,
-        }
+        Self { raw, owner: PhantomData }
     }
 
     /// The C struct.

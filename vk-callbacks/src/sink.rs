@@ -8,16 +8,18 @@ use alloc_core::NoticeEvent;
 
 use crate::raw::{RawCallbacks, RawInternalType, RawNotice, RawRequest, RawScope};
 
-/// The receiver of callbacks, which the user data identifies. [`RawCallbacks::of_sink`] returns the callbacks of a sink.
+/// The receiver of callbacks, which the user data identifies. [`RawCallbacks::of_sink`] returns the callbacks of a
+/// sink.
 ///
-/// [`RawCallbacks`] are a sink themselves: a call calls their function with their user data. A NULL function refuses, or does nothing.
+/// [`RawCallbacks`] are a sink themselves: a call calls their function with their user data. A NULL function refuses,
+/// or does nothing.
 pub trait CallbackSink {
     /// The sink of this user data. If there is none, a request is answered with NULL, and the mistake is told
     /// ([`on_call_mistake`]).
     ///
     /// # Safety
-    /// `user_data` is the address of a `Self` that lives through the call, or one that [`is_no_address_of`]; unless the sink overrides this
-    /// function.
+    /// `user_data` is the address of a `Self` that lives through the call, or one that [`is_no_address_of`]; unless the
+    /// sink overrides this function.
     unsafe fn of_user_data<'a>(user_data: *mut c_void) -> Option<&'a Self>
     where
         Self: Sized + 'a,
@@ -68,11 +70,7 @@ pub(crate) fn is_no_address_of<T>(address: *mut c_void) -> bool {
 pub(crate) const fn is_no_memory(address: usize) -> bool {
     const FIRST: usize = if cfg!(any(unix, windows)) { 4096 } else { 1 };
     // The upper half is the kernel's. Elsewhere the upper bits may be tags.
-    const LAST: usize = if cfg!(target_arch = "x86_64") {
-        isize::MAX.cast_unsigned()
-    } else {
-        usize::MAX
-    };
+    const LAST: usize = if cfg!(target_arch = "x86_64") { isize::MAX.cast_unsigned() } else { usize::MAX };
     address.wrapping_sub(FIRST) > LAST - FIRST
 }
 
@@ -100,19 +98,11 @@ impl RawCallbacks {
     pub fn only_those_of(self, other: &Self) -> Self {
         Self {
             p_user_data: self.p_user_data,
-            pfn_allocation: self
-                .pfn_allocation
-                .filter(|_| other.pfn_allocation.is_some()),
-            pfn_reallocation: self
-                .pfn_reallocation
-                .filter(|_| other.pfn_reallocation.is_some()),
+            pfn_allocation: self.pfn_allocation.filter(|_| other.pfn_allocation.is_some()),
+            pfn_reallocation: self.pfn_reallocation.filter(|_| other.pfn_reallocation.is_some()),
             pfn_free: self.pfn_free.filter(|_| other.pfn_free.is_some()),
-            pfn_internal_allocation: self
-                .pfn_internal_allocation
-                .filter(|_| other.pfn_internal_allocation.is_some()),
-            pfn_internal_free: self
-                .pfn_internal_free
-                .filter(|_| other.pfn_internal_free.is_some()),
+            pfn_internal_allocation: self.pfn_internal_allocation.filter(|_| other.pfn_internal_allocation.is_some()),
+            pfn_internal_free: self.pfn_internal_free.filter(|_| other.pfn_internal_free.is_some()),
         }
     }
 }
@@ -207,19 +197,10 @@ unsafe extern "system" fn notification<S: CallbackSink, const IS_FREE: bool>(
     kind: RawInternalType,
     scope: RawScope,
 ) {
-    let event = if IS_FREE {
-        NoticeEvent::Freed
-    } else {
-        NoticeEvent::Allocated
-    };
+    let event = if IS_FREE { NoticeEvent::Freed } else { NoticeEvent::Allocated };
     // SAFETY: user data of a sink that lives through the call, or wrong as `of_user_data` allows.
     if let Some(sink) = unsafe { S::of_user_data(user_data) } {
-        let notice = RawNotice {
-            event,
-            size,
-            kind,
-            scope,
-        };
+        let notice = RawNotice { event, size, kind, scope };
         // SAFETY: a call that Vulkan's rules allow.
         unsafe { sink.notification(notice) }
     } else {
@@ -248,8 +229,8 @@ pub enum Callback {
 #[repr(u8)]
 #[non_exhaustive]
 pub enum CallMistakeKind {
-    /// `pUserData` is not that of the callbacks (V5): it is NULL, a small number, not aligned, or the address of readable memory that is
-    /// no bridge. Other wrong addresses are followed, and may crash.
+    /// `pUserData` is not that of the callbacks (V5): it is NULL, a small number, not aligned, or the address of
+    /// readable memory that is no bridge. Other wrong addresses are followed, and may crash.
     UserData,
     /// The alignment is no power of two, or above 2^31 (V7). For a live block it differs from the block's (V15).
     Alignment,
@@ -294,11 +275,7 @@ pub(crate) fn report_mistake(callback: Callback, kind: CallMistakeKind, value: u
     if !listener.is_null() {
         // SAFETY: only a `CallMistakeListener` is ever stored.
         let listener = unsafe { core::mem::transmute::<*mut (), CallMistakeListener>(listener) };
-        listener(&CallMistake {
-            callback,
-            kind,
-            value,
-        });
+        listener(&CallMistake { callback, kind, value });
     }
 }
 
@@ -325,11 +302,7 @@ impl Callback {
 
 impl fmt::Display for CallMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            callback,
-            kind,
-            value,
-        } = *self;
+        let Self { callback, kind, value } = *self;
         write!(f, "{} was called with ", callback.name())?;
         match kind {
             CallMistakeKind::UserData if value == 0 => f.write_str("pUserData NULL")?,
@@ -347,15 +320,15 @@ impl fmt::Display for CallMistake {
                 ": it must be a power of two up to 2^31 (V7), and a block's own when it is reallocated (V15)"
             }
             CallMistakeKind::Size => ": no address space has as many bytes (V7)",
-            CallMistakeKind::Scope => ": Vulkan has five scopes, 0 to 4 (V35), and one type of internal memory, 0 (V20)",
+            CallMistakeKind::Scope => {
+                ": Vulkan has five scopes, 0 to 4 (V35), and one type of internal memory, 0 (V20)"
+            }
             CallMistakeKind::Pointer => {
                 ": it is no live block of these callbacks (V11, V19), but freed before, or of another allocator"
             }
         })?;
         f.write_str(match (kind, callback) {
-            (CallMistakeKind::Alignment, Callback::Reallocation) => {
-                "; a live block keeps its own alignment"
-            }
+            (CallMistakeKind::Alignment, Callback::Reallocation) => "; a live block keeps its own alignment",
             (_, Callback::Allocation | Callback::Reallocation) => "; the answer is NULL",
             _ => "; the call is ignored",
         })

@@ -1,7 +1,7 @@
 //! Law 1: no public operation reaches the global allocator, not even one that does so in vain.
 //!
-//! The global allocator of this process refuses every request during a library call, and counts. It cannot see the small block that
-//! libc allocates for a thread's first destructor of thread-local storage.
+//! The global allocator of this process refuses every request during a library call, and counts. It cannot see the
+//! small block that libc allocates for a thread's first destructor of thread-local storage.
 //!
 //! Runs under miri.
 

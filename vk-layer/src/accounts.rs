@@ -5,9 +5,10 @@
 //!                           +--- device ---+--- VkDevice, VkBuffer ..
 //! ```
 //!
-//! Accounts are never freed. When an instance or device has ended without leftovers, the next one uses its accounts: their number is bounded by the instances and
-//! devices that live at once and some that left something. The peak of all is exact; that of a kind is its context's, which is exact as long as one thread uses the kind
-//! in one scope; otherwise it has a slack, unless the layer is linked into the program.
+//! Accounts are never freed. When an instance or device has ended without leftovers, the next one uses its accounts:
+//! their number is bounded by the instances and devices that live at once and some that left something. The peak of all
+//! is exact; that of a kind is its context's, which is exact as long as one thread uses the kind in one scope;
+//! otherwise it has a slack, unless the layer is linked into the program.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -47,12 +48,13 @@ pub(crate) struct Accounts {
     has_ended: AtomicBool,
 }
 
-/// The most accounts with leftovers in a list. Further instances or devices are counted with the first that is free: with a driver that leaves
-/// something of each, a program that creates them in a loop would take memory without bound.
+/// The most accounts with leftovers in a list. Further instances or devices are counted with the first that is free:
+/// with a driver that leaves something of each, a program that creates them in a loop would take memory without bound.
 const MAX_LEFT: usize = 64;
 
 pub(crate) struct KindAccount {
-    /// `None` where it could not be created: it stays so, since objects created without callbacks are destroyed without (V43).
+    /// `None` where it could not be created: it stays so, since objects created without callbacks are destroyed without
+    /// (V43).
     owner: ValueAcrossForks<Option<&'static KindOwner>>,
     pub(crate) created: Count,
     pub(crate) ended: Count,
@@ -82,12 +84,8 @@ impl KindAccount {
 
     pub(crate) fn is_known(&self) -> bool {
         self.created.get() != 0
-            || self
-                .owner()
-                .is_some_and(|owner| owner.usage().total().total_blocks != 0)
-            || self
-                .foreign()
-                .is_some_and(|owner| owner.usage().total_blocks != 0)
+            || self.owner().is_some_and(|owner| owner.usage().total().total_blocks != 0)
+            || self.foreign().is_some_and(|owner| owner.usage().total_blocks != 0)
     }
 
     #[inline]
@@ -104,9 +102,7 @@ impl KindAccount {
             return None;
         }
         let foreign = self.foreign().filter(|foreign| foreign.has(handle));
-        foreign
-            .map(|foreign| foreign.id)
-            .or_else(|| self.owner().map(KindOwner::id))
+        foreign.map(|foreign| foreign.id).or_else(|| self.owner().map(KindOwner::id))
     }
 
     pub(crate) fn one_owner(&self) -> Result<Option<OwnerId>, SeveralOwners> {
@@ -116,22 +112,14 @@ impl KindAccount {
         }
     }
 
-    /// `None` without a checker or without memory at the first call. One thread creates the owner while others wait, since
-    /// the checker never forgets one.
+    /// `None` without a checker or without memory at the first call. One thread creates the owner while others wait,
+    /// since the checker never forgets one.
     pub(crate) fn foreign_or_new(&self, kind: &'static str) -> Option<&'static ForeignOwner> {
-        *self
-            .foreign
-            .get_or_make(|| ForeignOwner::new(kind).and_then(new_static))
+        *self.foreign.get_or_make(|| ForeignOwner::new(kind).and_then(new_static))
     }
 
-    fn owner_or_new(
-        &self,
-        kind: &'static str,
-        above: (&Context, Option<OwnerId>),
-    ) -> Option<&'static KindOwner> {
-        *self
-            .owner
-            .get_or_make(|| KindOwner::new(kind, above).and_then(new_static))
+    fn owner_or_new(&self, kind: &'static str, above: (&Context, Option<OwnerId>)) -> Option<&'static KindOwner> {
+        *self.owner.get_or_make(|| KindOwner::new(kind, above).and_then(new_static))
     }
 }
 
@@ -153,7 +141,8 @@ impl KindOwner {
         let mut checked = None;
         if let Some(checker) = checker() {
             let owner = CheckedOwner::new(bridge.owner(), kind);
-            // SAFETY: the bridge lives for ever once its record is published; before that the callbacks are not handed out.
+            // SAFETY: the bridge lives for ever once its record is published; before that the callbacks are not handed
+            // out.
             checked = unsafe { checker.wrap(inner, owner) }.ok();
             if checked.is_none() {
                 UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
@@ -276,8 +265,8 @@ impl Accounts {
         live == 0 && foreign == 0 && self.device_memory.is_empty()
     }
 
-    /// While something of the instance or device is left, its accounts are not used again until there are [`MAX_LEFT`] such, so that the report
-    /// shows it.
+    /// While something of the instance or device is left, its accounts are not used again until there are [`MAX_LEFT`]
+    /// such, so that the report shows it.
     pub(crate) fn release(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
@@ -313,9 +302,7 @@ fn acquire(
 pub(crate) static INSTANCES: RecordList<Accounts> = RecordList::new();
 
 pub(crate) fn all_accounts() -> impl Iterator<Item = &'static Accounts> {
-    INSTANCES
-        .iter()
-        .flat_map(|instance| std::iter::once(instance).chain(instance.devices.iter()))
+    INSTANCES.iter().flat_map(|instance| std::iter::once(instance).chain(instance.devices.iter()))
 }
 
 pub(crate) fn for_instance() -> Option<&'static Accounts> {
@@ -356,13 +343,7 @@ pub(crate) fn restart_peak() {
 
 #[inline]
 pub(crate) fn checker() -> Option<&'static Checker<'static>> {
-    CHECKER.get().or_else(|| {
-        if settings().check {
-            new_checker()
-        } else {
-            None
-        }
-    })
+    CHECKER.get().or_else(|| if settings().check { new_checker() } else { None })
 }
 
 #[inline(never)]
@@ -416,10 +397,7 @@ mod tests {
         let owners = || {
             let owner = |kind: &KindAccount| {
                 round.wait();
-                let own = kind
-                    .owner_or_new("VkFence", (&root, None))
-                    .expect("memory")
-                    .id();
+                let own = kind.owner_or_new("VkFence", (&root, None)).expect("memory").id();
                 (own, kind.foreign_or_new("VkFence").expect("memory").id)
             };
             kinds.iter().map(owner).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! The program or library that calls is the first file on the call stack that is neither the layer's nor the C library's. Only findings,
-//! which are rare, walk the stack.
+//! The program or library that calls is the first file on the call stack that is neither the layer's nor the C
+//! library's. Only findings, which are rare, walk the stack.
 
 #![forbid(unsafe_code)]
 
@@ -43,11 +43,7 @@ mod tests {
     fn ly52_a_file_has_its_path_and_its_own_frames_are_nobodys() {
         let own = caller as *const () as usize;
         let path = std::env::current_exe().expect("a path");
-        assert!(
-            path.to_str()
-                .expect("a path")
-                .ends_with(file_of(own).expect("a file"))
-        );
+        assert!(path.to_str().expect("a path").ends_with(file_of(own).expect("a file")));
         assert_ne!(caller(), file_of(own));
         assert_eq!(file_of(0), None);
     }

@@ -8,8 +8,7 @@ use crate::hooks::{get_device_proc_addr, get_instance_proc_addr};
 /// A command of any signature.
 pub type VoidFunction = unsafe extern "system" fn();
 /// `PFN_vkGetInstanceProcAddr` and `PFN_vkGetDeviceProcAddr`: the handle, the name.
-pub type GetProcAddr =
-    unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>;
+pub type GetProcAddr = unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>;
 
 pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const NOT_READY: i32 = 1;
@@ -41,23 +40,20 @@ pub struct NegotiateLayerInterface {
     pub pfn_get_physical_device_proc_addr: Option<GetProcAddr>,
 }
 
-/// The loader's first call: agrees on version 2 of the interface and returns the functions that look up commands. Calls nothing.
+/// The loader's first call: agrees on version 2 of the interface and returns the functions that look up commands. Calls
+/// nothing.
 ///
 /// `VK_ERROR_INITIALIZATION_FAILED` for a loader below version 2, or another struct.
 ///
 /// # Safety
 /// `interface` is NULL, or points to a struct that may be read and written.
 #[unsafe(no_mangle)]
-pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(
-    interface: *mut NegotiateLayerInterface,
-) -> i32 {
+pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(interface: *mut NegotiateLayerInterface) -> i32 {
     // SAFETY: NULL, or the loader's struct, which may be read and written.
     let Some(interface) = (unsafe { interface.as_mut() }) else {
         return ERROR_INITIALIZATION_FAILED;
     };
-    if interface.s_type != NEGOTIATE_STRUCT
-        || interface.loader_layer_interface_version < INTERFACE_VERSION
-    {
+    if interface.s_type != NEGOTIATE_STRUCT || interface.loader_layer_interface_version < INTERFACE_VERSION {
         return ERROR_INITIALIZATION_FAILED;
     }
     interface.loader_layer_interface_version = INTERFACE_VERSION;
@@ -97,24 +93,13 @@ pub(crate) struct LayerLink {
 
 impl LayerLink {
     pub(crate) const fn new(instance: GetProcAddr, device: Option<GetProcAddr>) -> Self {
-        Self {
-            next: ptr::null_mut(),
-            get_instance_proc_addr: Some(instance),
-            get_device_proc_addr: device,
-        }
+        Self { next: ptr::null_mut(), get_instance_proc_addr: Some(instance), get_device_proc_addr: device }
     }
 }
 
 impl LayerCreateInfo {
     pub(crate) const fn new(s_type: i32, link: *mut LayerLink) -> Self {
-        Self {
-            base: BaseStruct {
-                s_type,
-                p_next: ptr::null_mut(),
-            },
-            function: LINK_INFO,
-            link,
-        }
+        Self { base: BaseStruct { s_type, p_next: ptr::null_mut() }, function: LINK_INFO, link }
     }
 
     /// What follows the first struct of a chain, if that holds a link.
@@ -141,9 +126,7 @@ pub(crate) struct NextLayer {
 
 /// # Safety
 /// `first` is NULL, or begins a valid chain, which lives as long as the iterator.
-pub(crate) unsafe fn structs(
-    first: *const c_void,
-) -> impl Iterator<Item = (i32, NonNull<BaseStruct>)> {
+pub(crate) unsafe fn structs(first: *const c_void) -> impl Iterator<Item = (i32, NonNull<BaseStruct>)> {
     let mut next = NonNull::new(first.cast_mut().cast::<BaseStruct>());
     std::iter::from_fn(move || {
         let at = next?;
@@ -190,10 +173,7 @@ pub(crate) unsafe fn advance_link(info: *const c_void, s_type: i32) -> Option<Ne
 ///
 /// # Safety
 /// `info` is NULL or a create info as the loader hands it to a layer, and lives as long as the iterator.
-pub(crate) unsafe fn links_behind(
-    info: *const c_void,
-    s_type: i32,
-) -> impl Iterator<Item = GetProcAddr> {
+pub(crate) unsafe fn links_behind(info: *const c_void, s_type: i32) -> impl Iterator<Item = GetProcAddr> {
     // SAFETY: NULL or a create info, which lives as long as the iterator.
     let mut structs = unsafe { structs(info) }.filter(move |(this_type, _)| *this_type == s_type);
     let link = structs.find_map(|(_, at)| {
@@ -300,16 +280,8 @@ pub(crate) const MEMORY_USES: [&str; 3] = ["imported", "exported", "dedicated"];
 
 impl MemoryAllocateInfo {
     #[cfg(test)]
-    pub(crate) const fn new(
-        p_next: *mut BaseStruct,
-        allocation_size: u64,
-        memory_type_index: u32,
-    ) -> Self {
-        Self {
-            base: BaseStruct::new(5, p_next),
-            allocation_size,
-            memory_type_index,
-        }
+    pub(crate) const fn new(p_next: *mut BaseStruct, allocation_size: u64, memory_type_index: u32) -> Self {
+        Self { base: BaseStruct::new(5, p_next), allocation_size, memory_type_index }
     }
 
     /// # Safety
@@ -320,7 +292,8 @@ impl MemoryAllocateInfo {
         for (s_type, at) in unsafe { structs(self.base.p_next.cast()) } {
             let [imported, exported, dedicated] = &mut uses;
             match s_type {
-                // Without a type of handle nothing is imported: handles of Windows, Zircon and Metal, and file descriptors.
+                // Without a type of handle nothing is imported: handles of Windows, Zircon and Metal, and file
+                // descriptors.
                 1_000_073_000 | 1_000_364_000 | 1_000_602_000 | 1_000_074_000 => {
                     // SAFETY: structs of these types go on so.
                     *imported |= unsafe { handle_types(at) } != 0;
@@ -375,11 +348,7 @@ impl HandleTypes {
 impl DedicatedInfo {
     pub(crate) const fn new(p_next: *mut BaseStruct, image: u64, buffer: u64) -> Self {
         let base = BaseStruct::new(1_000_127_001, p_next);
-        Self {
-            base,
-            image,
-            buffer,
-        }
+        Self { base, image, buffer }
     }
 }
 
@@ -433,8 +402,8 @@ mod tests {
     use std::ptr;
 
     use super::{
-        BaseStruct, DedicatedInfo, HandleTypes, LOADER_INSTANCE, LayerCreateInfo, LayerLink,
-        MemoryAllocateInfo, advance_link,
+        BaseStruct, DedicatedInfo, HandleTypes, LOADER_INSTANCE, LayerCreateInfo, LayerLink, MemoryAllocateInfo,
+        advance_link,
     };
 
     #[test]
@@ -445,11 +414,9 @@ mod tests {
             unsafe { info.uses() }
         };
         assert_eq!(uses(ptr::null_mut()), [false; 3]);
-        for ((import, export), (image, buffer), expected) in [
-            ((1, 0), (0, 7), [true, false, true]),
-            ((0, 1), (7, 0), [false, true, true]),
-            ((0, 0), (0, 0), [false; 3]),
-        ] {
+        for ((import, export), (image, buffer), expected) in
+            [((1, 0), (0, 7), [true, false, true]), ((0, 1), (7, 0), [false, true, true]), ((0, 0), (0, 0), [false; 3])]
+        {
             let mut last = HandleTypes::new(1_000_074_000, ptr::null_mut(), import);
             let mut other = BaseStruct::new(1_000_060_000, (&raw mut last).cast());
             let mut middle = HandleTypes::new(1_000_072_002, &raw mut other, export);
@@ -465,11 +432,8 @@ mod tests {
             get_instance_proc_addr: Some(super::get_instance_proc_addr),
             get_device_proc_addr: None,
         };
-        let layer = |p_next, function, link| LayerCreateInfo {
-            base: BaseStruct::new(LOADER_INSTANCE, p_next),
-            function,
-            link,
-        };
+        let layer =
+            |p_next, function, link| LayerCreateInfo { base: BaseStruct::new(LOADER_INSTANCE, p_next), function, link };
         let mut last = layer(ptr::null_mut(), super::LINK_INFO, &raw mut link);
         let mut other = BaseStruct::new(1, (&raw mut last).cast());
         let mut first = layer(&raw mut other, 1, ptr::without_provenance_mut(8));

@@ -18,10 +18,7 @@ pub(crate) const fn known_row(name: &str) -> usize {
 }
 
 /// The index comes from [`CommandRow::index_of`], or is a constant of a hook.
-#[expect(
-    clippy::indexing_slicing,
-    reason = "an index is a row's, as the comment says"
-)]
+#[expect(clippy::indexing_slicing, reason = "an index is a row's, as the comment says")]
 pub(crate) const fn row(index: usize) -> &'static CommandRow {
     &CommandRow::all()[index]
 }
@@ -77,10 +74,7 @@ pub(crate) fn places(bits: u64) -> impl Iterator<Item = usize> {
 }
 
 pub(crate) fn is_about_loader(index: usize) -> bool {
-    matches!(
-        row(index).object,
-        "VkSurfaceKHR" | "VkDebugUtilsMessengerEXT" | "VkDebugReportCallbackEXT"
-    )
+    matches!(row(index).object, "VkSurfaceKHR" | "VkDebugUtilsMessengerEXT" | "VkDebugReportCallbackEXT")
 }
 
 const fn equal(a: &str, b: &str) -> bool {

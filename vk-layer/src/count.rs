@@ -19,11 +19,7 @@ pub(crate) fn get(count: &AtomicU64) -> u64 {
 
 impl Count {
     pub(crate) const fn new() -> Self {
-        Self {
-            thread: AtomicU64::new(0),
-            own: AtomicU64::new(0),
-            others: AtomicU64::new(0),
-        }
+        Self { thread: AtomicU64::new(0), own: AtomicU64::new(0), others: AtomicU64::new(0) }
     }
 
     /// `thread` is not 0. Returns the sum of that thread if it was the first, else of all others.
@@ -51,9 +47,7 @@ impl Count {
 
     #[cold]
     fn claim(&self, thread: u64) -> bool {
-        self.thread
-            .compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
+        self.thread.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -79,10 +73,7 @@ mod tests {
         assert_eq!(count.get(), 3 * 2 * EACH);
         count.reset();
         assert_eq!(count.get(), 0);
-        assert_eq!(
-            (count.add(1, 7), count.add(1, 8), count.add(1, 7)),
-            (1, 1, 2)
-        );
+        assert_eq!((count.add(1, 7), count.add(1, 8), count.add(1, 7)), (1, 1, 2));
         assert_eq!(count.get(), 3);
     }
 }

@@ -1,5 +1,5 @@
-//! What was live of each kind of object and in each heap over time: the highest of each within stretches, which become twice as long when
-//! there are too many. At most 81 KiB.
+//! What was live of each kind of object and in each heap over time: the highest of each within stretches, which become
+//! twice as long when there are too many. At most 81 KiB.
 
 #![forbid(unsafe_code)]
 
@@ -24,11 +24,7 @@ pub(crate) struct Points {
 
 impl Points {
     pub(crate) const fn new() -> Self {
-        Self {
-            points: TryVec::new_in(own()),
-            stride: 1,
-            moments: 0,
-        }
+        Self { points: TryVec::new_in(own()), stride: 1, moments: 0 }
     }
 
     /// Without memory the moment is left out.
@@ -112,9 +108,7 @@ mod tests {
         let courses = points.courses(Some((COUNT, live(3))));
         assert!(courses.at.len() <= MAX_POINTS + 1 && courses.at.is_sorted());
         assert_eq!((courses.at[0], courses.at.last()), (0, Some(&COUNT)));
-        let [kind, heap] = &courses.rows[..] else {
-            panic!("{:?}", courses.rows)
-        };
+        let [kind, heap] = &courses.rows[..] else { panic!("{:?}", courses.rows) };
         assert_eq!((&*heap.name, heap.peak_bytes()), ("heap 1", 99));
         let most = (0..COUNT).map(|at| live(at)[3]).max();
         assert!(kind.name.starts_with("Vk") && Some(kind.peak_bytes()) == most);

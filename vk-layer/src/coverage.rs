@@ -26,11 +26,10 @@ pub(crate) fn start() {
     }
 }
 
-/// Judges `free` and `realloc` of the C library (LY52). Blocks of the program's own callbacks are not judged: they may be the C
-/// library's.
+/// Judges `free` and `realloc` of the C library (LY52). Blocks of the program's own callbacks are not judged: they may
+/// be the C library's.
 extern "C" fn is_of_callbacks(block: *mut c_void) -> bool {
-    caught(|| checker().is_some_and(|checker| checker.freed_elsewhere(block, is_ours)))
-        .unwrap_or(false)
+    caught(|| checker().is_some_and(|checker| checker.freed_elsewhere(block, is_ours))).unwrap_or(false)
 }
 
 fn is_ours(owner: OwnerId) -> bool {
@@ -51,11 +50,7 @@ pub(crate) fn this_thread_issues_commands() {
 
 #[inline]
 pub(crate) fn in_command<R>(call: impl FnOnce() -> R) -> R {
-    if COVERAGE.get().is_none() {
-        call()
-    } else {
-        during(ThreadActivity::InCommand, call)
-    }
+    if COVERAGE.get().is_none() { call() } else { during(ThreadActivity::InCommand, call) }
 }
 
 /// The callbacks are never freed. `None` where there is no memory.

@@ -5,9 +5,7 @@ use std::iter;
 use alloc_core::{HostError, TryString, TryVec};
 use debug_guard::ModuleFinder;
 
-use crate::chain::{
-    DeviceProperties, GetProcAddr, InstanceCreateInfo, LOADER_INSTANCE, links_behind, slice_of,
-};
+use crate::chain::{DeviceProperties, GetProcAddr, InstanceCreateInfo, LOADER_INSTANCE, links_behind, slice_of};
 use crate::hooks::get_instance_proc_addr;
 use crate::os::{self, PATH_LIST_SEPARATOR, file_name};
 use crate::per_process::PerProcess;
@@ -46,20 +44,10 @@ impl DeviceDescription {
 
 impl fmt::Display for DeviceDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            api_version,
-            driver_version,
-            vendor,
-            ..
-        } = *self;
-        let of_vulkan =
-            |version: u32| (version >> 22 & 0x7f, version >> 12 & 0x3ff, version & 0xfff);
+        let Self { api_version, driver_version, vendor, .. } = *self;
+        let of_vulkan = |version: u32| (version >> 22 & 0x7f, version >> 12 & 0x3ff, version & 0xfff);
         let (major, minor, patch) = if vendor == NVIDIA {
-            (
-                driver_version >> 22,
-                driver_version >> 14 & 0xff,
-                driver_version >> 6 & 0xff,
-            )
+            (driver_version >> 22, driver_version >> 14 & 0xff, driver_version >> 6 & 0xff)
         } else {
             of_vulkan(driver_version)
         };
@@ -102,12 +90,7 @@ pub(crate) unsafe fn note_surroundings(info: *const c_void, below: GetProcAddr) 
             let (path, _) = finder.find(function as *const () as usize)?;
             TryString::try_from_str_in(path, own()).ok()
         };
-        let mut surroundings = Surroundings {
-            loader: None,
-            layers,
-            below: TryVec::new_in(own()),
-            library: own_file(),
-        };
+        let mut surroundings = Surroundings { loader: None, layers, below: TryVec::new_in(own()), library: own_file() };
         for file in iter::once(below).chain(behind).filter_map(file_of) {
             if is_loader(&file) {
                 surroundings.loader = Some(file);
@@ -121,9 +104,7 @@ pub(crate) unsafe fn note_surroundings(info: *const c_void, below: GetProcAddr) 
 
 /// # Safety
 /// As [`note_surroundings`].
-unsafe fn enabled_layers(
-    info: *const InstanceCreateInfo,
-) -> Result<TryVec<TryString<Own>, Own>, HostError> {
+unsafe fn enabled_layers(info: *const InstanceCreateInfo) -> Result<TryVec<TryString<Own>, Own>, HostError> {
     let mut layers: TryVec<TryString<Own>, Own> = TryVec::new_in(own());
     let mut push = |name: &str| -> Result<(), HostError> {
         let is_known = layers.iter().any(|known| known.as_str() == name);
@@ -133,9 +114,7 @@ unsafe fn enabled_layers(
         let name = TryString::try_from_str_in(name, own())?;
         layers.try_push(name).map_err(|refused| refused.error)
     };
-    for name in os::variable(c"VK_INSTANCE_LAYERS")?
-        .iter()
-        .flat_map(|names| names.as_str().split(PATH_LIST_SEPARATOR))
+    for name in os::variable(c"VK_INSTANCE_LAYERS")?.iter().flat_map(|names| names.as_str().split(PATH_LIST_SEPARATOR))
     {
         push(name)?;
     }
@@ -180,24 +159,14 @@ mod tests {
     #[test]
     fn ly33_a_device_is_described_by_its_name_and_versions() {
         for (name, vendor, version, expected) in [
-            (
-                &b"llvmpipe"[..],
-                0x10005,
-                1,
-                "llvmpipe, driver 0.0.1 of vendor 0x10005, Vulkan 1.3.230",
-            ),
+            (&b"llvmpipe"[..], 0x10005, 1, "llvmpipe, driver 0.0.1 of vendor 0x10005, Vulkan 1.3.230"),
             (
                 b"GeForce\xff",
                 0x10de,
                 580 << 22 | 159 << 14 | 4 << 6,
                 "GeForce, driver 580.159.4 of vendor 0x10de, Vulkan 1.3.230",
             ),
-            (
-                &[b'x'; 256],
-                1,
-                0,
-                ", driver 0.0.0 of vendor 0x1, Vulkan 1.3.230",
-            ),
+            (&[b'x'; 256], 1, 0, ", driver 0.0.0 of vendor 0x1, Vulkan 1.3.230"),
         ] {
             assert_eq!(description(name, vendor, version).to_string(), expected);
         }

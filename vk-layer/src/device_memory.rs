@@ -1,8 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::chain::{
-    MAX_HEAPS, MAX_TYPES, MEMORY_USES, MemoryAllocateInfo, MemoryProperties, MemoryUses, WHOLE_SIZE,
-};
+use crate::chain::{MAX_HEAPS, MAX_TYPES, MEMORY_USES, MemoryAllocateInfo, MemoryProperties, MemoryUses, WHOLE_SIZE};
 use crate::count::get;
 use crate::handle_records::HandleRecords;
 
@@ -94,10 +92,7 @@ impl DeviceMemory {
 
 impl MemoryBlocks {
     pub(crate) const fn new(properties: MemoryProperties) -> Self {
-        Self {
-            blocks: HandleRecords::new(),
-            properties,
-        }
+        Self { blocks: HandleRecords::new(), properties }
     }
 
     fn counts<'a>(
@@ -117,12 +112,7 @@ impl MemoryBlocks {
     ///
     /// # Safety
     /// The info's chain is one as Vulkan has it.
-    pub(crate) unsafe fn allocated(
-        &self,
-        counts: &DeviceMemory,
-        info: &MemoryAllocateInfo,
-        handle: u64,
-    ) {
+    pub(crate) unsafe fn allocated(&self, counts: &DeviceMemory, info: &MemoryAllocateInfo, handle: u64) {
         let (bytes, memory_type) = (info.allocation_size, info.memory_type_index);
         // SAFETY: the chain is one as Vulkan has it.
         let uses = unsafe { info.uses() };
@@ -132,16 +122,9 @@ impl MemoryBlocks {
             }
             return;
         }
-        let block = MemoryBlock {
-            bytes,
-            memory_type,
-            uses,
-            is_bound: false,
-            mapped: 0,
-        };
+        let block = MemoryBlock { bytes, memory_type, uses, is_bound: false, mapped: 0 };
         if self.blocks.insert(handle, block) {
-            self.counts(counts, (memory_type, uses))
-                .for_each(|count| count.allocated(bytes));
+            self.counts(counts, (memory_type, uses)).for_each(|count| count.allocated(bytes));
         } else {
             counts.lost_blocks.fetch_add(1, Ordering::Relaxed);
         }
@@ -152,8 +135,7 @@ impl MemoryBlocks {
         let Some(mut block) = self.blocks.remove(handle) else {
             return;
         };
-        self.counts(counts, (block.memory_type, block.uses))
-            .for_each(|count| count.freed(block.bytes));
+        self.counts(counts, (block.memory_type, block.uses)).for_each(|count| count.freed(block.bytes));
         let [bound, mapped] = &counts.states;
         if block.is_bound {
             bound.freed(block.bytes);
@@ -234,11 +216,7 @@ mod tests {
         unsafe { blocks.allocated(&counts, &info, 1) };
         let [_, mapped] = &counts.states;
         let live = || mapped.live_blocks.load(Ordering::Relaxed);
-        for (range, expected) in [
-            ((0, 64), 1),
-            ((4096, WHOLE_SIZE), 0),
-            ((4000, WHOLE_SIZE), 1),
-        ] {
+        for (range, expected) in [((0, 64), 1), ((4096, WHOLE_SIZE), 0), ((4000, WHOLE_SIZE), 1)] {
             blocks.mapped(&counts, 1, range);
             assert_eq!(live(), expected, "{range:?}");
         }

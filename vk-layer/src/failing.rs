@@ -5,8 +5,8 @@
 //!                          refused by the plan: NULL, and the program is not asked
 //! ```
 //!
-//! A record lives as long as the command that the program passed callbacks to and the objects that it created, for which it may be
-//! called at any time.
+//! A record lives as long as the command that the program passed callbacks to and the objects that it created, for
+//! which it may be called at any time.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -38,12 +38,8 @@ impl FailingRef {
         if !settings().fail_application {
             return None;
         }
-        let record = new_record(FailingCallbacks {
-            inner: raw,
-            kind,
-            layers: faults()?,
-            references: AtomicUsize::new(1),
-        });
+        let record =
+            new_record(FailingCallbacks { inner: raw, kind, layers: faults()?, references: AtomicUsize::new(1) });
         record.map(Self)
     }
 
@@ -78,8 +74,7 @@ impl Drop for FailingRef {
 impl FailingCallbacks {
     fn admits(&self, request: RawRequest) -> bool {
         let scope = u32::try_from(request.scope).ok().and_then(Scope::from_raw);
-        self.layers
-            .admits(self.kind, request.size, scope.unwrap_or(Scope::Object))
+        self.layers.admits(self.kind, request.size, scope.unwrap_or(Scope::Object))
     }
 }
 

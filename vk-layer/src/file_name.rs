@@ -1,5 +1,5 @@
-//! Names of files in settings: `%p` stands for the number of the process, `%t` for the time of its first such name, `%e` for the name of its
-//! executable, `%n` for the number of the report, from 1, `%%` for `%`.
+//! Names of files in settings: `%p` stands for the number of the process, `%t` for the time of its first such name,
+//! `%e` for the name of its executable, `%n` for the number of the report, from 1, `%%` for `%`.
 
 #![forbid(unsafe_code)]
 
@@ -36,9 +36,7 @@ fn time() -> u64 {
 pub(crate) fn pattern(name: &str) -> Result<TryString<Own>, InvalidValue> {
     let mut rest = name;
     while let Some((_, escape)) = rest.split_once('%') {
-        rest = escape
-            .strip_prefix(['p', 't', 'e', 'n', '%'])
-            .ok_or(InvalidValue)?;
+        rest = escape.strip_prefix(['p', 't', 'e', 'n', '%']).ok_or(InvalidValue)?;
     }
     let mut pattern = TryString::new_in(own());
     pattern.try_push_str(name).map_err(|_| InvalidValue)?;
@@ -54,10 +52,7 @@ pub(crate) fn expand(pattern: &str) -> Result<TryString<Own>, HostError> {
         match characters.next() {
             Some('p') => name.try_write_fmt(format_args!("{}", std::process::id()))?,
             Some('t') => name.try_write_fmt(format_args!("{:016x}", time()))?,
-            Some('e') => name.try_write_fmt(format_args!(
-                "{}",
-                EscapedName(executable(&mut [0; MAX_PATH]))
-            ))?,
+            Some('e') => name.try_write_fmt(format_args!("{}", EscapedName(executable(&mut [0; MAX_PATH]))))?,
             Some('n') => name.try_write_fmt(format_args!("{}", number_of_report()))?,
             _ => name.try_push('%')?,
         }
@@ -67,21 +62,13 @@ pub(crate) fn expand(pattern: &str) -> Result<TryString<Own>, HostError> {
     Ok(name)
 }
 
-pub(crate) fn write_named<T>(
-    what: &str,
-    pattern: &str,
-    write: impl FnOnce(&str) -> io::Result<T>,
-) -> Option<T> {
+pub(crate) fn write_named<T>(what: &str, pattern: &str, write: impl FnOnce(&str) -> io::Result<T>) -> Option<T> {
     let Ok(name) = expand(pattern) else {
         complain(format_args!("no {what}: out of host memory"));
         return None;
     };
     let complain = |error| {
-        complain(format_args!(
-            "{} cannot be written ({error}): {}",
-            name.as_str(),
-            remedy(&error)
-        ));
+        complain(format_args!("{} cannot be written ({error}): {}", name.as_str(), remedy(&error)));
     };
     write(&name).map_err(complain).ok()
 }

@@ -1,7 +1,9 @@
-//! The driver calls the program's callbacks as they are, through the checker, which counts the calls and adds nothing to the blocks.
+//! The driver calls the program's callbacks as they are, through the checker, which counts the calls and adds nothing
+//! to the blocks.
 //!
-//! Each object may bring its own (V5), in a struct that ends with the command (V6). All of one kind are one owner to the checker. They are
-//! watched for as long as a command that got them runs or an object that was created with them lives.
+//! Each object may bring its own (V5), in a struct that ends with the command (V6). All of one kind are one owner to
+//! the checker. They are watched for as long as a command that got them runs or an object that was created with them
+//! lives.
 
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
@@ -27,10 +29,7 @@ impl ForeignOwner {
         let id = OwnerId::fresh();
         let owner = CheckedOwner::new(id, kind).counted();
         checker()?.add_owner(owner).ok()?;
-        Some(Self {
-            id,
-            objects: HandleRecords::new(),
-        })
+        Some(Self { id, objects: HandleRecords::new() })
     }
 
     pub(crate) fn usage(&self) -> ScopeUsage {
@@ -46,9 +45,9 @@ impl ForeignOwner {
         self.objects.has(handle)
     }
 
-    /// Called before the command is passed on, since another object may have the handle as soon as it returns. Of several objects with the
-    /// handle it is one that was created with the callbacks that are passed now, if there is one; others may be compatible too (V43).
-    /// `None` for an object that was created unwatched.
+    /// Called before the command is passed on, since another object may have the handle as soon as it returns. Of
+    /// several objects with the handle it is one that was created with the callbacks that are passed now, if there is
+    /// one; others may be compatible too (V43). `None` for an object that was created unwatched.
     pub(crate) fn remove(&self, handle: u64, raw: &RawCallbacks) -> Option<EndedObject> {
         let is_like = |watched: &WatchedCallbacks| watched.raw.words() == raw.words();
         self.objects.remove_like(handle, is_like)
@@ -72,11 +71,7 @@ impl WatchedCallbacks {
         let passed = failing.as_ref().map_or(raw, FailingRef::raw);
         // SAFETY: they may be called until they are retired.
         let checked = unsafe { checker()?.wrap_for(passed, owner) }.ok()?;
-        Some(Self {
-            raw,
-            failing,
-            checked,
-        })
+        Some(Self { raw, failing, checked })
     }
 }
 
@@ -123,7 +118,8 @@ impl<'a> ForeignUse<'a> {
         self.owner.id
     }
 
-    /// Without memory the object is not kept: its callbacks then stay watched and valid for ever, since the driver may call them.
+    /// Without memory the object is not kept: its callbacks then stay watched and valid for ever, since the driver may
+    /// call them.
     pub(crate) fn created(&self, handle: u64) {
         let failing = self.failing.clone();
         // SAFETY: `record` required the same for as long as the object lives.
@@ -186,10 +182,7 @@ mod tests {
             let raw = callbacks(number);
             // SAFETY: functions that do nothing.
             let watched = unsafe { WatchedCallbacks::new(owner.id, raw, None) };
-            ForeignUse {
-                owner: &owner,
-                watched: watched.expect("memory and a place"),
-            }
+            ForeignUse { owner: &owner, watched: watched.expect("memory and a place") }
         });
         uses.iter().for_each(|used| used.created(7));
         let number = |checked: &Checked| checked.raw().p_user_data.addr();
@@ -200,11 +193,7 @@ mod tests {
         assert!(owner.has(7) && !owner.has(8));
         assert_eq!(ended(&uses[1].raw), Some(number(&uses[1].checked)));
         let any = ended(&callbacks(64)).expect("two are left");
-        let left = if any == number(&uses[0].checked) {
-            2
-        } else {
-            0
-        };
+        let left = if any == number(&uses[0].checked) { 2 } else { 0 };
         assert_eq!(ended(&callbacks(64)), Some(number(&uses[left].checked)));
         assert!(!owner.has(7) && ended(&uses[0].raw).is_none());
     }

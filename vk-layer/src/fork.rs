@@ -3,8 +3,8 @@
 use crate::once::OnceAcrossForks;
 use crate::settings::complain;
 use crate::{
-    accounts, caller_module, coverage, description, file_name, growth, guarding, hooks, leaks,
-    once, os, report, state, tape, timeline,
+    accounts, caller_module, coverage, description, file_name, growth, guarding, hooks, leaks, once, os, report, state,
+    tape, timeline,
 };
 
 pub(crate) fn watch() {

@@ -21,13 +21,9 @@ pub(crate) fn after_fork() {
 pub(crate) fn unseen_bytes() -> Option<u64> {
     let grown = anonymous_bytes()?.saturating_sub(*AT_START.get()?);
     let of_callbacks = all_usage().map_or(0, |all| all.live_bytes);
-    let devices = INSTANCES
-        .iter()
-        .flat_map(|instance| instance.devices.iter());
+    let devices = INSTANCES.iter().flat_map(|instance| instance.devices.iter());
     let types = devices.flat_map(|device| &device.device_memory.types);
-    let of_devices = types
-        .map(|memory| memory.numbers()[0])
-        .fold(0, u64::saturating_add);
+    let of_devices = types.map(|memory| memory.numbers()[0]).fold(0, u64::saturating_add);
     let seen = of_callbacks.saturating_add(of_devices);
     Some(grown.saturating_sub(seen)).filter(|unseen| *unseen >= WORTH_TELLING)
 }

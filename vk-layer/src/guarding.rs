@@ -1,4 +1,5 @@
-//! A guard and planned failures apply to the callbacks that replace NULL. The layer's own records come from [`SYSTEM`] directly.
+//! A guard and planned failures apply to the callbacks that replace NULL. The layer's own records come from [`SYSTEM`]
+//! directly.
 
 use std::fs::File;
 use std::path::Path;
@@ -33,10 +34,7 @@ pub(crate) fn root(guarding: &Guarding) -> Option<Root> {
 fn root_over<B: HostAllocator + Sync>(memory: &'static B) -> Option<Root> {
     let counted = new_static(PeakMemory::new(memory))?;
     let context = Context::root_static(counted, ContextOptions::new("steward")).ok()?;
-    Some(Root {
-        context,
-        count: &counted.count,
-    })
+    Some(Root { context, count: &counted.count })
 }
 
 static LAYERS: PerProcess<Layers> = PerProcess::new();
@@ -53,17 +51,13 @@ fn layers(guarding: &Guarding) -> Option<&'static Layers> {
         // A program that has the layer linked is started for its refusals.
         let first_only = observation().is_none();
         let layers = Layers::new(guarding, refusal_file(), first_only);
-        layers
-            .map_err(|error| complain(format_args!("nothing is guarded or refused: {error}")))
-            .ok()
+        layers.map_err(|error| complain(format_args!("nothing is guarded or refused: {error}"))).ok()
     })
 }
 
 fn refusal_file() -> Option<File> {
     let pattern = settings().refusals.as_ref()?;
-    write_named("file of refusals", pattern, |name| {
-        files::append(Path::new(name))
-    })
+    write_named("file of refusals", pattern, |name| files::append(Path::new(name)))
 }
 
 pub(crate) fn layers_of_process() -> Option<&'static Layers> {

@@ -6,8 +6,9 @@
 //!   a key's own slot, by its hash; the key is there, or at most `reach` slots behind it, or in a later chunk
 //! ```
 //!
-//! Chunks are added and never removed. A lookup of an absent key reads a few slots in each of few chunks. A fork may leave a thread that
-//! writes behind: the map is whole at any time, and what is counted as used is never less than what is.
+//! Chunks are added and never removed. A lookup of an absent key reads a few slots in each of few chunks. A fork may
+//! leave a thread that writes behind: the map is whole at any time, and what is counted as used is never less than what
+//! is.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -54,11 +55,7 @@ pub(crate) const fn key(handle: u64) -> usize {
 
 impl<T> HandleMap<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            slots: [const { Slot::new() }; SLOTS],
-            state: ChunkState::new(),
-            writers: LockAcrossForks::new(),
-        }
+        Self { slots: [const { Slot::new() }; SLOTS], state: ChunkState::new(), writers: LockAcrossForks::new() }
     }
 
     /// `false` when there is no memory for another chunk, or the key is 0.
@@ -76,16 +73,12 @@ impl<T> HandleMap<T> {
         false
     }
 
-    /// Of several pairs with one key any: a record that is read must be the only one with its key, since another thread may remove the
-    /// one that is found. Where handles need not be unique, [`HandleMap::with`] is for it.
+    /// Of several pairs with one key any: a record that is read must be the only one with its key, since another thread
+    /// may remove the one that is found. Where handles need not be unique, [`HandleMap::with`] is for it.
     #[inline]
     pub(crate) fn get(&self, key: usize) -> Option<NonNull<T>> {
         let own = self.slots.get(own_slot(key, SLOTS))?;
-        let slot = if own.has(key) && key != NO_KEY {
-            own
-        } else {
-            self.find(key)?
-        };
+        let slot = if own.has(key) && key != NO_KEY { own } else { self.find(key)? };
         slot.value()
     }
 
@@ -95,17 +88,13 @@ impl<T> HandleMap<T> {
         self.get(key).map(look)
     }
 
-    /// Of several threads each removes another pair with this key, or none. (Two objects may have one handle.) The caller guarantees that
-    /// the answer of [`HandleMap::get`] for it is no longer used.
+    /// Of several threads each removes another pair with this key, or none. (Two objects may have one handle.) The
+    /// caller guarantees that the answer of [`HandleMap::get`] for it is no longer used.
     pub(crate) fn remove(&self, key: usize) -> Option<NonNull<T>> {
         self.remove_like(key, |_| true)
     }
 
-    pub(crate) fn remove_like(
-        &self,
-        key: usize,
-        is_like: impl Fn(NonNull<T>) -> bool,
-    ) -> Option<NonNull<T>> {
+    pub(crate) fn remove_like(&self, key: usize, is_like: impl Fn(NonNull<T>) -> bool) -> Option<NonNull<T>> {
         let _held = self.writers.lock();
         let mut chunk = Some(self.first()).filter(|_| key != NO_KEY);
         while let Some(here) = chunk {
@@ -135,10 +124,7 @@ impl<T> HandleMap<T> {
     }
 
     fn first(&self) -> Chunk<'_, T> {
-        Chunk {
-            slots: &self.slots,
-            state: &self.state,
-        }
+        Chunk { slots: &self.slots, state: &self.state }
     }
 
     #[inline(never)]
@@ -157,11 +143,7 @@ impl<T> HandleMap<T> {
 
 impl<T> Slot<T> {
     const fn new() -> Self {
-        Self {
-            key: AtomicUsize::new(NO_KEY),
-            value: AtomicPtr::new(ptr::null_mut()),
-            reach: AtomicUsize::new(0),
-        }
+        Self { key: AtomicUsize::new(NO_KEY), value: AtomicPtr::new(ptr::null_mut()), reach: AtomicUsize::new(0) }
     }
 
     #[inline]
@@ -177,10 +159,7 @@ impl<T> Slot<T> {
 
 impl<T> ChunkState<T> {
     const fn new() -> Self {
-        Self {
-            used: AtomicUsize::new(0),
-            next: AtomicPtr::new(ptr::null_mut()),
-        }
+        Self { used: AtomicUsize::new(0), next: AtomicPtr::new(ptr::null_mut()) }
     }
 }
 
@@ -192,10 +171,7 @@ impl<'m, T> Chunk<'m, T> {
     }
 
     fn slots_from_own(&self, key: usize) -> impl Iterator<Item = &'m Slot<T>> + use<'m, T> {
-        let (before, from) = self
-            .slots
-            .split_at_checked(own_slot(key, self.slots.len()))
-            .unwrap_or_default();
+        let (before, from) = self.slots.split_at_checked(own_slot(key, self.slots.len())).unwrap_or_default();
         from.iter().chain(before)
     }
 
@@ -220,10 +196,7 @@ impl<'m, T> Chunk<'m, T> {
     fn following(&self) -> Option<Self> {
         // SAFETY: null, or a chunk of `following_or_new`, which stays until the map is dropped.
         let later = unsafe { self.state.next.load(Ordering::Acquire).as_ref() }?;
-        Some(Self {
-            slots: &later.slots,
-            state: &later.state,
-        })
+        Some(Self { slots: &later.slots, state: &later.state })
     }
 
     /// Called without the lock, since it allocates.
@@ -233,12 +206,8 @@ impl<'m, T> Chunk<'m, T> {
             return following;
         }
         let new = new_record(LaterChunk::new(self.slots.len().checked_mul(2)?)?)?;
-        let added = self.state.next.compare_exchange(
-            ptr::null_mut(),
-            new.as_ptr(),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+        let added =
+            self.state.next.compare_exchange(ptr::null_mut(), new.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
         if added.is_err() {
             // SAFETY: from `new_record`, and no other thread has seen it.
             drop(unsafe { free_record(new) });
@@ -254,10 +223,7 @@ impl<T> LaterChunk<T> {
         for _ in 0..number {
             slots.try_push(Slot::new()).ok()?;
         }
-        Some(Self {
-            slots,
-            state: ChunkState::new(),
-        })
+        Some(Self { slots, state: ChunkState::new() })
     }
 }
 

@@ -6,8 +6,8 @@ use alloc_core::TryBox;
 use crate::handle_map::{HandleMap, key};
 use crate::record::{OwnRecord, free_record, own};
 
-/// Vulkan allows two objects with one handle: one may end, with either record, while a command is about the other. So a record is used and
-/// removed while no other thread removes one.
+/// Vulkan allows two objects with one handle: one may end, with either record, while a command is about the other. So a
+/// record is used and removed while no other thread removes one.
 pub(crate) struct HandleRecords<T>(HandleMap<T>);
 
 // SAFETY: a record is reached by one thread at a time, under the map's lock, or by the one that has removed it.
@@ -42,7 +42,8 @@ impl<T> HandleRecords<T> {
     /// Under the lock `use_it` calls neither the program nor the driver.
     pub(crate) fn with<R>(&self, handle: u64, use_it: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.0.with(key(handle), |mut record| {
-            // SAFETY: the map has it, so that it is not freed, nor reached by another thread, before the lock is released.
+            // SAFETY: the map has it, so that it is not freed, nor reached by another thread, before the lock is
+            // released.
             use_it(unsafe { record.as_mut() })
         })
     }
@@ -52,11 +53,7 @@ impl<T> HandleRecords<T> {
     }
 
     /// A record that is like what is wanted, if there is one with the handle; else any.
-    pub(crate) fn remove_like(
-        &self,
-        handle: u64,
-        is_like: impl Fn(&T) -> bool,
-    ) -> Option<OwnRecord<T>> {
+    pub(crate) fn remove_like(&self, handle: u64, is_like: impl Fn(&T) -> bool) -> Option<OwnRecord<T>> {
         let like = self.0.remove_like(key(handle), |record| {
             // SAFETY: the map has it, and the lock is held.
             is_like(unsafe { record.as_ref() })

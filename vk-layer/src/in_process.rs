@@ -4,8 +4,8 @@
 //!   program -> first -> the layer -> below -> end: the loader, a driver's own library, or a linked driver
 //! ```
 //!
-//! The layer finds an instance or a device by the first word of a handle. A loader writes it. Where the end is a driver, it is written here,
-//! since drivers leave that word to the loader.
+//! The layer finds an instance or a device by the first word of a handle. A loader writes it. Where the end is a
+//! driver, it is written here, since drivers leave that word to the loader.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{MaybeUninit, transmute};
@@ -19,8 +19,8 @@ use vk_report::guard_run::Layers;
 use vk_report::report::origins::StackCapture;
 
 use crate::chain::{
-    ERROR_INITIALIZATION_FAILED, GetProcAddr, LOADER_DEVICE, LOADER_INSTANCE, LayerCreateInfo,
-    LayerLink, SUCCESS, VoidFunction,
+    ERROR_INITIALIZATION_FAILED, GetProcAddr, LOADER_DEVICE, LOADER_INSTANCE, LayerCreateInfo, LayerLink, SUCCESS,
+    VoidFunction,
 };
 use crate::commands::{known_row, row};
 use crate::hooks::{get_instance_proc_addr, has_panicked_ever};
@@ -50,10 +50,7 @@ pub struct Observation {
     /// Whether the end is a loader, or the driver itself. Findings name the driver or the implementation.
     pub opened: Opened,
     /// Records the call stack of each block of the driver.
-    #[expect(
-        clippy::disallowed_types,
-        reason = "the program's own; the layer only holds it"
-    )]
+    #[expect(clippy::disallowed_types, reason = "the program's own; the layer only holds it")]
     pub stacks: Option<sync::Arc<StackCapture>>,
     /// Records each call, for [`write_trace`].
     pub records: bool,
@@ -70,21 +67,18 @@ struct Chain {
 
 static CHAIN: ValueAcrossForks<Chain> = ValueAcrossForks::new();
 
-/// Puts the layer before `end`, the `vkGetInstanceProcAddr` of a loader or driver, and returns the `vkGetInstanceProcAddr` for the program.
+/// Puts the layer before `end`, the `vkGetInstanceProcAddr` of a loader or driver, and returns the
+/// `vkGetInstanceProcAddr` for the program.
 ///
-/// A process has one end, that of the first call; for the same `end` later calls return the same. The layer writes its report when the last
-/// instance is destroyed. Peaks of kinds are exact.
+/// A process has one end, that of the first call; for the same `end` later calls return the same. The layer writes its
+/// report when the last instance is destroyed. Peaks of kinds are exact.
 ///
 /// `None` if the process has another end.
 ///
 /// # Safety
 /// `end` follows Vulkan's rules for as long as the process lives, and is what `observation` says.
 pub unsafe fn chain(end: GetProcAddr, observation: Observation) -> Option<GetProcAddr> {
-    let chain = CHAIN.get_or_make(|| Chain {
-        end,
-        device_end: AtomicPtr::new(ptr::null_mut()),
-        observation,
-    });
+    let chain = CHAIN.get_or_make(|| Chain { end, device_end: AtomicPtr::new(ptr::null_mut()), observation });
     (chain.end as usize == end as usize).then_some(first as GetProcAddr)
 }
 
@@ -93,7 +87,8 @@ pub fn phase(name: &'static str) {
     timeline::begin_named_phase(name);
 }
 
-/// The guard and the planned failures below the accounts, for other memory that is to lie over them. `None` without either.
+/// The guard and the planned failures below the accounts, for other memory that is to lie over them. `None` without
+/// either.
 #[must_use]
 pub fn layers() -> Option<&'static Layers> {
     guarding::layers_of_process()
@@ -105,7 +100,8 @@ pub fn has_panicked() -> bool {
     has_panicked_ever()
 }
 
-/// Appends what was recorded until now as a trace of format 2 about `driver`. `false` if nothing is recorded, or without memory.
+/// Appends what was recorded until now as a trace of format 2 about `driver`. `false` if nothing is recorded, or
+/// without memory.
 #[must_use]
 pub fn write_trace(driver: &str, out: &mut dyn fmt::Write) -> bool {
     tape::tape().is_some_and(|tape| tape.write(driver, out).is_ok())
@@ -173,10 +169,7 @@ unsafe extern "system" fn first(instance: Handle, name: *const c_char) -> Option
 
 /// # Safety
 /// `info` is a create info of `WORDS` words, and lives as long as the copy is used.
-unsafe fn with_link<const WORDS: usize>(
-    info: Info,
-    link: &mut LayerCreateInfo,
-) -> [MaybeUninit<usize>; WORDS] {
+unsafe fn with_link<const WORDS: usize>(info: Info, link: &mut LayerCreateInfo) -> [MaybeUninit<usize>; WORDS] {
     // SAFETY: a create info has `WORDS` words; padding need not be initialised.
     let mut copy = unsafe { info.cast::<[MaybeUninit<usize>; WORDS]>().read() };
     if let Some(p_next) = copy.get_mut(1) {
@@ -196,8 +189,7 @@ unsafe fn without_link<const WORDS: usize>(info: Info) -> [MaybeUninit<usize>; W
     let mut copy = unsafe { info.cast::<[MaybeUninit<usize>; WORDS]>().read() };
     if let Some(p_next) = copy.get_mut(1) {
         // SAFETY: the second word of each create info is a pointer.
-        let chain =
-            ptr::with_exposed_provenance::<LayerCreateInfo>(unsafe { p_next.assume_init() });
+        let chain = ptr::with_exposed_provenance::<LayerCreateInfo>(unsafe { p_next.assume_init() });
         // SAFETY: NULL, or a struct, which is a link where its type says so.
         let behind = unsafe { LayerCreateInfo::behind_link(chain) };
         if let Some(behind) = behind {
@@ -207,11 +199,7 @@ unsafe fn without_link<const WORDS: usize>(info: Info) -> [MaybeUninit<usize>; W
     copy
 }
 
-unsafe extern "system" fn create_instance(
-    info: Info,
-    allocator: Callbacks,
-    out: *mut Handle,
-) -> i32 {
+unsafe extern "system" fn create_instance(info: Info, allocator: Callbacks, out: *mut Handle) -> i32 {
     let mut link = LayerLink::new(below, None);
     let mut first = LayerCreateInfo::new(LOADER_INSTANCE, &mut link);
     // SAFETY: Vulkan requires this command's info.
@@ -223,12 +211,7 @@ unsafe extern "system" fn create_instance(
     unsafe { create(info.as_ptr().cast(), allocator, out) }
 }
 
-unsafe extern "system" fn create_device(
-    physical: Handle,
-    info: Info,
-    allocator: Callbacks,
-    out: *mut Handle,
-) -> i32 {
+unsafe extern "system" fn create_device(physical: Handle, info: Info, allocator: Callbacks, out: *mut Handle) -> i32 {
     let mut link = LayerLink::new(below, Some(below_device));
     let mut first = LayerCreateInfo::new(LOADER_DEVICE, &mut link);
     // SAFETY: Vulkan requires this command's info.
@@ -251,10 +234,7 @@ unsafe extern "system" fn below(instance: Handle, name: *const c_char) -> Option
     }
 }
 
-unsafe extern "system" fn below_device(
-    device: Handle,
-    name: *const c_char,
-) -> Option<VoidFunction> {
+unsafe extern "system" fn below_device(device: Handle, name: *const c_char) -> Option<VoidFunction> {
     // SAFETY: the layer's name ends with 0.
     let text = unsafe { CStr::from_ptr(name) };
     // SAFETY: the layer passes the end's device.
@@ -286,17 +266,14 @@ fn marking(name: &[u8]) -> Option<VoidFunction> {
 unsafe fn mark(handle: Handle, parent: Handle) {
     if !handle.is_null() {
         // Another thread may have got the same queue, and use it already.
-        // SAFETY: the first word of a driver's handle is the loader's, and there is none; ours is only used as an atomic.
+        // SAFETY: the first word of a driver's handle is the loader's, and there is none; ours is only used as an
+        // atomic.
         let word = unsafe { AtomicUsize::from_ptr(handle.cast()) };
         word.store(parent.expose_provenance(), Ordering::Relaxed);
     }
 }
 
-unsafe extern "system" fn create_instance_below(
-    info: Info,
-    allocator: Callbacks,
-    out: *mut Handle,
-) -> i32 {
+unsafe extern "system" fn create_instance_below(info: Info, allocator: Callbacks, out: *mut Handle) -> i32 {
     // SAFETY: NULL.
     let found = unsafe { of_end(ptr::null_mut(), c"vkCreateInstance") };
     let create = command!(found, CreateInstance, ERROR_INITIALIZATION_FAILED);
@@ -345,11 +322,7 @@ unsafe extern "system" fn create_device_below(
     result
 }
 
-unsafe extern "system" fn enumerate_devices(
-    instance: Handle,
-    count: *mut u32,
-    out: *mut Handle,
-) -> i32 {
+unsafe extern "system" fn enumerate_devices(instance: Handle, count: *mut u32, out: *mut Handle) -> i32 {
     // SAFETY: Vulkan requires a live instance.
     let found = unsafe { of_end(instance, c"vkEnumeratePhysicalDevices") };
     let enumerate = command!(found, Enumerate<Handle>, ERROR_INITIALIZATION_FAILED);
@@ -389,11 +362,7 @@ unsafe extern "system" fn enumerate_groups<const OF_EXTENSION: bool>(
     count: *mut u32,
     out: *mut DeviceGroup,
 ) -> i32 {
-    let name = if OF_EXTENSION {
-        c"vkEnumeratePhysicalDeviceGroupsKHR"
-    } else {
-        c"vkEnumeratePhysicalDeviceGroups"
-    };
+    let name = if OF_EXTENSION { c"vkEnumeratePhysicalDeviceGroupsKHR" } else { c"vkEnumeratePhysicalDeviceGroups" };
     // SAFETY: Vulkan requires a live instance.
     let found = unsafe { of_end(instance, name) };
     let enumerate = command!(found, Enumerate<DeviceGroup>, ERROR_INITIALIZATION_FAILED);

@@ -1,4 +1,5 @@
-//! `VK_LAYER_STEWARD_memory`: a Vulkan layer that counts the host memory a driver allocates for a program that passes no callbacks.
+//! `VK_LAYER_STEWARD_memory`: a Vulkan layer that counts the host memory a driver allocates for a program that passes
+//! no callbacks.
 //!
 //! ```text
 //!   program -> loader -> VK_LAYER_STEWARD_memory -> layers below -> driver
@@ -7,15 +8,13 @@
 //!                          +-> accounts by instance, device and kind; device memory by heap; checker -> report
 //! ```
 //!
-//! The loader finds [`vkNegotiateLoaderLayerInterfaceVersion`] in the shared library; there is no other interface. Settings and
-//! limits are in README.md. Feature `planted-panic` is for tests.
+//! The loader finds [`vkNegotiateLoaderLayerInterfaceVersion`] in the shared library; there is no other interface.
+//! Settings and limits are in README.md. Feature `planted-panic` is for tests.
 //!
-//! Threads may use it as Vulkan allows. Objects are found without a lock, and no lock is held over a command or a callback.
+//! Threads may use it as Vulkan allows. Objects are found without a lock, and no lock is held over a command or a
+//! callback.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![allow(
-    non_snake_case,
-    reason = "the loader's documentation asks for libVkLayer_<name>.so"
-)]
+#![allow(non_snake_case, reason = "the loader's documentation asks for libVkLayer_<name>.so")]
 #![cfg_attr(
     not(test),
     deny(
@@ -86,7 +85,5 @@ mod tape;
 mod timeline;
 mod turn;
 
-pub use chain::{
-    GetProcAddr, NegotiateLayerInterface, VoidFunction, vkNegotiateLoaderLayerInterfaceVersion,
-};
+pub use chain::{GetProcAddr, NegotiateLayerInterface, VoidFunction, vkNegotiateLoaderLayerInterfaceVersion};
 pub use settings::{ENVIRONMENT_PREFIX, FILE_PREFIX, SETTINGS, Setting};

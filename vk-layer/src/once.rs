@@ -1,8 +1,8 @@
 //! Work that a process does once, even if it forks meanwhile.
 //!
-//! With `std`'s cells other threads wait until the first one is done. In the child of a fork that thread may not exist. Here a claim
-//! contains the id of its process and the number of forks that led to it, so that the child repeats the work. (In a PID namespace of its
-//! own a child may have its parent's id.)
+//! With `std`'s cells other threads wait until the first one is done. In the child of a fork that thread may not exist.
+//! Here a claim contains the id of its process and the number of forks that led to it, so that the child repeats the
+//! work. (In a PID namespace of its own a child may have its parent's id.)
 
 use std::cell::UnsafeCell;
 use std::mem::{MaybeUninit, forget};
@@ -57,9 +57,7 @@ impl OnceAcrossForks {
         let mut before = NOT_DONE;
         let mut waits = 0_u32;
         loop {
-            let swapped =
-                self.0
-                    .compare_exchange(before, own, Ordering::Acquire, Ordering::Acquire);
+            let swapped = self.0.compare_exchange(before, own, Ordering::Acquire, Ordering::Acquire);
             before = match swapped {
                 Ok(_) => return Some(Unclaim(self)),
                 Err(DONE) => return None,
@@ -84,7 +82,8 @@ pub(crate) struct LockHeld<'l> {
     _claim: Option<Unclaim<'l>>,
 }
 
-/// The child of a fork can acquire the lock, even if a thread of the parent held it: what it protects must be whole at any time.
+/// The child of a fork can acquire the lock, even if a thread of the parent held it: what it protects must be whole at
+/// any time.
 pub(crate) struct LockAcrossForks(OnceAcrossForks);
 
 impl LockAcrossForks {
@@ -94,9 +93,7 @@ impl LockAcrossForks {
 
     pub(crate) fn lock(&self) -> LockHeld<'_> {
         // It is never done, so that there is a claim.
-        LockHeld {
-            _claim: self.0.claim(own_claim()),
-        }
+        LockHeld { _claim: self.0.claim(own_claim()) }
     }
 }
 
@@ -127,10 +124,7 @@ unsafe impl<T: Send + Sync> Sync for ValueAcrossForks<T> {}
 
 impl<T> ValueAcrossForks<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            once: OnceAcrossForks::new(),
-            value: UnsafeCell::new(MaybeUninit::uninit()),
-        }
+        Self { once: OnceAcrossForks::new(), value: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
     #[inline]
@@ -171,7 +165,8 @@ mod tests {
 
     #[test]
     fn ly37_what_a_thread_of_the_parent_has_begun_the_child_does() {
-        // A fork leaves it so: claimed by a thread of another process, which in another namespace may have the same number.
+        // A fork leaves it so: claimed by a thread of another process, which in another namespace may have the same
+        // number.
         let parent = claim_of(forks().wrapping_sub(1), std::process::id());
         for claim in [own_claim() + 1, parent] {
             let value = ValueAcrossForks::new();

@@ -35,11 +35,12 @@ pub(crate) static INSTANCES: HandleMap<Parent> = HandleMap::new();
 pub(crate) static DEVICES: HandleMap<Parent> = HandleMap::new();
 
 impl Parent {
-    /// Only commands of its level are looked up, since the loader has few places for commands of devices that it is asked for with an
-    /// instance.
+    /// Only commands of its level are looked up, since the loader has few places for commands of devices that it is
+    /// asked for with an instance.
     ///
     /// # Safety
-    /// Inside the command that creates the instance or device: `get_proc_addr` is the layer's below, and may be called with `handle`.
+    /// Inside the command that creates the instance or device: `get_proc_addr` is the layer's below, and may be called
+    /// with `handle`.
     pub(crate) unsafe fn new(
         level: CommandLevel,
         handle: *mut c_void,
@@ -130,17 +131,14 @@ impl Parent {
         let is_device = self.is_device();
         Owners {
             device: self.owner.filter(|_| is_device),
-            instance: if is_device {
-                self.instance_owner
-            } else {
-                self.owner
-            },
+            instance: if is_device { self.instance_owner } else { self.owner },
             ..Owners::default()
         }
     }
 
     /// # Safety
-    /// `handle` is NULL or a handle that the command may be called on. The answer is not used once that command has returned.
+    /// `handle` is NULL or a handle that the command may be called on. The answer is not used once that command has
+    /// returned.
     pub(crate) unsafe fn of<'c>(row: &CommandRow, handle: *mut c_void) -> Option<&'c Self> {
         let parents = match row.level {
             CommandLevel::Device => &DEVICES,
@@ -159,8 +157,8 @@ impl Parent {
 /// `handle` is NULL or a live dispatchable handle.
 pub(crate) unsafe fn dispatch_key(handle: *mut c_void) -> usize {
     NonNull::new(handle.cast::<usize>()).map_or(0, |handle| {
-        // SAFETY: the first word of every dispatchable handle is the loader's, written before the program had the handle; `in_process` writes
-        // it as an atomic.
+        // SAFETY: the first word of every dispatchable handle is the loader's, written before the program had the
+        // handle; `in_process` writes it as an atomic.
         unsafe { AtomicUsize::from_ptr(handle.as_ptr()) }.load(Ordering::Relaxed)
     })
 }

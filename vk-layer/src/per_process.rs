@@ -19,9 +19,7 @@ impl<T: Send + Sync> PerProcess<T> {
         }
         let new = new_record(make()?)?;
         let none = ptr::null_mut();
-        let swapped =
-            self.0
-                .compare_exchange(none, new.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
+        let swapped = self.0.compare_exchange(none, new.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
         if swapped.is_err() {
             // SAFETY: from `new_record`, and no other thread has seen it.
             drop(unsafe { free_record(new) });

@@ -1,23 +1,17 @@
-//! The layer calls these commands itself. They are looked up inside `vkCreateInstance`: later the loader answers with the functions of the
-//! first layer, and layers that wrap physical devices crash when they are called from below.
+//! The layer calls these commands itself. They are looked up inside `vkCreateInstance`: later the loader answers with
+//! the functions of the first layer, and layers that wrap physical devices crash when they are called from below.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
 use std::ptr;
 
-use crate::chain::{
-    BaseStruct, DeviceProperties, GetProcAddr, MAX_HEAPS, MemoryProperties, VoidFunction,
-};
+use crate::chain::{BaseStruct, DeviceProperties, GetProcAddr, MAX_HEAPS, MemoryProperties, VoidFunction};
 
 type PhysicalDevice = *mut c_void;
 type GetProperties<T> = unsafe extern "system" fn(PhysicalDevice, *mut T);
 
-pub(crate) type EnumerateExtensions = unsafe extern "system" fn(
-    PhysicalDevice,
-    *const c_char,
-    *mut u32,
-    *mut ExtensionProperties,
-) -> i32;
+pub(crate) type EnumerateExtensions =
+    unsafe extern "system" fn(PhysicalDevice, *const c_char, *mut u32, *mut ExtensionProperties) -> i32;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -52,7 +46,8 @@ pub(crate) struct PhysicalDeviceCommands {
 
 impl PhysicalDeviceCommands {
     /// # Safety
-    /// Inside `vkCreateInstance`: `get_proc_addr` is the layer's below, and `instance` the instance that it has created.
+    /// Inside `vkCreateInstance`: `get_proc_addr` is the layer's below, and `instance` the instance that it has
+    /// created.
     pub(crate) unsafe fn look_up(instance: *mut c_void, get_proc_addr: GetProcAddr) -> Self {
         let look_up = |name: &CStr| {
             // SAFETY: inside `vkCreateInstance`; the name ends with 0.
@@ -66,26 +61,18 @@ impl PhysicalDeviceCommands {
         Self {
             // SAFETY: the command has this signature.
             memory_properties: unsafe {
-                transmute::<Option<VoidFunction>, Option<GetProperties<MemoryProperties>>>(
-                    memory_properties,
-                )
+                transmute::<Option<VoidFunction>, Option<GetProperties<MemoryProperties>>>(memory_properties)
             },
             // SAFETY: the command has this signature.
             memory_properties_2: unsafe {
-                transmute::<Option<VoidFunction>, Option<GetProperties<MemoryProperties2>>>(
-                    memory_properties_2,
-                )
+                transmute::<Option<VoidFunction>, Option<GetProperties<MemoryProperties2>>>(memory_properties_2)
             },
             // SAFETY: the command has this signature.
             properties: unsafe {
-                transmute::<Option<VoidFunction>, Option<GetProperties<DeviceProperties>>>(
-                    properties,
-                )
+                transmute::<Option<VoidFunction>, Option<GetProperties<DeviceProperties>>>(properties)
             },
             // SAFETY: the command has this signature.
-            enumerate_extensions: unsafe {
-                transmute::<Option<VoidFunction>, Option<EnumerateExtensions>>(enumerate)
-            },
+            enumerate_extensions: unsafe { transmute::<Option<VoidFunction>, Option<EnumerateExtensions>>(enumerate) },
         }
     }
 
@@ -102,18 +89,12 @@ impl PhysicalDeviceCommands {
     /// A physical device of the instance, as the layer below knows it, which has `VK_EXT_memory_budget`.
     pub(crate) unsafe fn budgets(&self, device: PhysicalDevice) -> [u64; MAX_HEAPS] {
         let mut budgets = BudgetProperties {
-            base: BaseStruct {
-                s_type: BUDGET_PROPERTIES,
-                p_next: ptr::null_mut(),
-            },
+            base: BaseStruct { s_type: BUDGET_PROPERTIES, p_next: ptr::null_mut() },
             budgets: [0; MAX_HEAPS],
             usages: [0; MAX_HEAPS],
         };
         let mut memory = MemoryProperties2 {
-            base: BaseStruct {
-                s_type: MEMORY_PROPERTIES_2,
-                p_next: (&raw mut budgets).cast(),
-            },
+            base: BaseStruct { s_type: MEMORY_PROPERTIES_2, p_next: (&raw mut budgets).cast() },
             properties: MemoryProperties::default(),
         };
         if let Some(get) = self.memory_properties_2 {

@@ -3,7 +3,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::record::new_static;
 
-/// The order of the records numbers them in reports. Any thread adds and reads records, without a lock. They are never freed.
+/// The order of the records numbers them in reports. Any thread adds and reads records, without a lock. They are never
+/// freed.
 pub(crate) struct RecordList<T: 'static> {
     first: AtomicPtr<Node<T>>,
     last: AtomicPtr<Node<T>>,
@@ -16,10 +17,7 @@ struct Node<T: 'static> {
 
 impl<T: Send + Sync> RecordList<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            first: AtomicPtr::new(ptr::null_mut()),
-            last: AtomicPtr::new(ptr::null_mut()),
-        }
+        Self { first: AtomicPtr::new(ptr::null_mut()), last: AtomicPtr::new(ptr::null_mut()) }
     }
 
     pub(crate) fn push(&self, value: T) -> Option<&'static T> {
@@ -27,10 +25,7 @@ impl<T: Send + Sync> RecordList<T> {
         let node = new_static(Node { value, next })?;
         let new = ptr::from_ref(node).cast_mut();
         let mut end = node_at(&self.last).map_or(&self.first, |last| &last.next);
-        while end
-            .compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire)
-            .is_err()
-        {
+        while end.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_err() {
             end = node_at(end).map_or(end, |node| &node.next);
         }
         self.last.store(new, Ordering::Release);
@@ -38,8 +33,7 @@ impl<T: Send + Sync> RecordList<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &'static T> + use<T> {
-        std::iter::successors(node_at(&self.first), |node| node_at(&node.next))
-            .map(|node| &node.value)
+        std::iter::successors(node_at(&self.first), |node| node_at(&node.next)).map(|node| &node.value)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -59,9 +59,6 @@ impl Signal {
 
 pub(crate) fn install_handler(signal: Signal, handler: extern "C" fn(i32), what: &str) {
     if let Err(why) = os::handle_signal(signal, handler) {
-        complain(format_args!(
-            "{} {why}: it requests no {what}",
-            signal.name()
-        ));
+        complain(format_args!("{} {why}: it requests no {what}", signal.name()));
     }
 }

@@ -1,4 +1,5 @@
-//! Every call is recorded for a trace: with the setting `record`, or where the program that has the layer linked wants one.
+//! Every call is recorded for a trace: with the setting `record`, or where the program that has the layer linked wants
+//! one.
 
 use std::fmt;
 use std::path::Path;
@@ -21,11 +22,7 @@ static TAPE: PerProcess<Recorder<'static>> = PerProcess::new();
 
 #[inline]
 pub(crate) fn tape() -> Option<&'static Recorder<'static>> {
-    if is_on() {
-        TAPE.get_or_make(|| Recorder::new(&SYSTEM).ok())
-    } else {
-        None
-    }
+    if is_on() { TAPE.get_or_make(|| Recorder::new(&SYSTEM).ok()) } else { None }
 }
 
 #[inline]

@@ -1,5 +1,6 @@
-//! A phase begins with the first instance (`run`), and where a program enters another part: a device is created or destroyed, the first
-//! submit, a requested mark or report. Where the layer is linked into a program, that may name its parts itself.
+//! A phase begins with the first instance (`run`), and where a program enters another part: a device is created or
+//! destroyed, the first submit, a requested mark or report. Where the layer is linked into a program, that may name its
+//! parts itself.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -131,12 +132,7 @@ fn begin(name: &'static str) {
     let (commands, counts) = (commands_called(), counts_of_all());
     timeline.end_phase(commands, &counts);
     restart_peak();
-    let next = PhaseRow {
-        name,
-        commands,
-        counts,
-        peak: (0, 0),
-    };
+    let next = PhaseRow { name, commands, counts, peak: (0, 0) };
     if timeline.phases.try_push(next).is_err() {
         timeline.lost_phases = timeline.lost_phases.saturating_add(1);
     }
@@ -154,23 +150,19 @@ pub(crate) fn fullest() -> Option<Fullest> {
     let kinds = timeline.fullest.kinds.as_ref()?;
     let mut copy = TryVec::new_in(own());
     copy.try_extend_from_slice(kinds).ok()?;
-    Some(Fullest {
-        kinds: Some(copy),
-        ..timeline.fullest
-    })
+    Some(Fullest { kinds: Some(copy), ..timeline.fullest })
 }
 
 impl Fullest {
     pub(crate) fn of(&self, account: &KindAccount) -> ByScope {
         let address = ptr::from_ref(account).addr();
         let mut kinds = self.kinds.iter().flatten();
-        kinds
-            .find(|(of, _)| *of == address)
-            .map_or(ByScope::default(), |(_, live)| *live)
+        kinds.find(|(of, _)| *of == address).map_or(ByScope::default(), |(_, live)| *live)
     }
 }
 
-/// The last phase has its current numbers; the last member is how many phases were lost. `None` before the first instance.
+/// The last phase has its current numbers; the last member is how many phases were lost. `None` before the first
+/// instance.
 pub(crate) fn copy(commands: u64) -> Option<(PhaseStarts, Vec<Sample>, u64)> {
     let mut timeline = report::part(TIMELINE.get()?)?;
     let counts = counts_of_all();
@@ -178,11 +170,7 @@ pub(crate) fn copy(commands: u64) -> Option<(PhaseStarts, Vec<Sample>, u64)> {
         last.peak = peak_of_phase();
     }
     let start = |phase: &PhaseRow| {
-        let start = PhaseStart {
-            name: phase.name.to_owned(),
-            commands: phase.commands,
-            counts: phase.counts,
-        };
+        let start = PhaseStart { name: phase.name.to_owned(), commands: phase.commands, counts: phase.counts };
         (start, phase.peak)
     };
     let starts = timeline.phases.iter().map(start).collect();
@@ -191,11 +179,7 @@ pub(crate) fn copy(commands: u64) -> Option<(PhaseStarts, Vec<Sample>, u64)> {
     if samples.last().is_none_or(|before| before.at < last.at) {
         samples.push(last);
     }
-    let phases = PhaseStarts {
-        starts,
-        commands,
-        counts,
-    };
+    let phases = PhaseStarts { starts, commands, counts };
     Some((phases, samples, timeline.lost_phases))
 }
 
@@ -228,27 +212,19 @@ impl Timeline {
             return false;
         }
         let mut kinds = TryVec::new_in(own());
-        let live =
-            used_accounts().map(|kind| (ptr::from_ref(kind).addr(), counts_of(kind).live_bytes));
+        let live = used_accounts().map(|kind| (ptr::from_ref(kind).addr(), counts_of(kind).live_bytes));
         for one in live {
             if kinds.try_push(one).is_err() {
                 return false;
             }
         }
-        self.fullest = Fullest {
-            phase: self.phases.last().map_or("", |last| last.name),
-            live_bytes,
-            kinds: Some(kinds),
-        };
+        self.fullest =
+            Fullest { phase: self.phases.last().map_or("", |last| last.name), live_bytes, kinds: Some(kinds) };
         true
     }
 
     fn sample(&self, at: u64, live_by_scope: ByScope) -> Sample {
-        Sample {
-            at,
-            phase: self.phases.len().saturating_sub(1),
-            live_by_scope,
-        }
+        Sample { at, phase: self.phases.len().saturating_sub(1), live_by_scope }
     }
 
     fn add_sample(&mut self, at: u64, live_by_scope: ByScope) {
@@ -273,7 +249,8 @@ impl Timeline {
     }
 }
 
-/// The second number is how far the first may be off: the peaks of the program's own callbacks since the start of the process are added.
+/// The second number is how far the first may be off: the peaks of the program's own callbacks since the start of the
+/// process are added.
 fn peak_of_phase() -> (u64, u64) {
     let Some(all) = all_usage() else {
         return (0, 0);

@@ -7,9 +7,5 @@ use vk_callbacks::command::current_command;
 
 /// The mark of the innermost command; `None` outside of commands.
 pub(crate) fn command_mark() -> Option<CommandMark> {
-    current_command().map(|command| CommandMark {
-        name: command.name,
-        serial: command.serial,
-        stack: command.stack,
-    })
+    current_command().map(|command| CommandMark { name: command.name, serial: command.serial, stack: command.stack })
 }

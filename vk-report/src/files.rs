@@ -1,11 +1,12 @@
 //! Opens files for a user who shares the machine with others. The rules stand here once:
 //!
-//! - A path is walked part by part, from one open folder to the next: nothing is exchanged between a look and its use. A link is followed
-//!   only if it belongs to this user or to root, in any part of the path, whatever `fs.protected_symlinks` says.
-//! - A file is whole or not there: it is written beside its name and renamed over it. What a killed writer leaves there is removed by the
-//!   next one. A new file is for this user alone; a file of this user keeps its mode.
-//! - Devices, pipes and the kernel's own links (`/dev/stdout`) are written in place; a pipe only if it is this user's and has a reader.
-//!   No open waits.
+//! - A path is walked part by part, from one open folder to the next: nothing is exchanged between a look and its use.
+//!   A link is followed only if it belongs to this user or to root, in any part of the path, whatever
+//!   `fs.protected_symlinks` says.
+//! - A file is whole or not there: it is written beside its name and renamed over it. What a killed writer leaves there
+//!   is removed by the next one. A new file is for this user alone; a file of this user keeps its mode.
+//! - Devices, pipes and the kernel's own links (`/dev/stdout`) are written in place; a pipe only if it is this user's
+//!   and has a reader. No open waits.
 //! - Settings are read only from a file that nobody but this user and root can change or replace.
 
 #![forbid(unsafe_code)]
@@ -35,7 +36,8 @@ pub enum ForeignFileError {
     /// A part of the path is a link of another user.
     #[error("{} is a link of another user, which is not followed", .0.display())]
     Link(PathBuf),
-    /// The file is another user's, or one with several names in a folder that others can write to: what is added would be theirs.
+    /// The file is another user's, or one with several names in a folder that others can write to: what is added would
+    /// be theirs.
     #[error("{} is another user's, or has a second name in a folder that others can write to", .0.display())]
     Owner(PathBuf),
     /// Another user could have written the settings.
@@ -58,12 +60,12 @@ pub enum Written {
     InPlace,
 }
 
-/// Writes `bytes` to the file, whole or not at all; devices and pipes are written in place. A new file has the rights `mode`, a file of this
-/// user keeps its own.
+/// Writes `bytes` to the file, whole or not at all; devices and pipes are written in place. A new file has the rights
+/// `mode`, a file of this user keeps its own.
 ///
 /// # Errors
-/// Those of the operating system; [`ForeignFileError`]; [`NotConnected`](io::ErrorKind::NotConnected) if the file is a pipe that no process
-/// reads.
+/// Those of the operating system; [`ForeignFileError`]; [`NotConnected`](io::ErrorKind::NotConnected) if the file is a
+/// pipe that no process reads.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Written> {
     let place = FilePlace::find(path)?;
     if place.is_in_place() {
@@ -103,7 +105,8 @@ pub fn append(path: &Path) -> io::Result<File> {
     place.create(&place.name, flags, PRIVATE)
 }
 
-/// Opens a plain file to read it, through any link. A pipe or a device is not opened: a pipe would wait, and a device may act on it.
+/// Opens a plain file to read it, through any link. A pipe or a device is not opened: a pipe would wait, and a device
+/// may act on it.
 ///
 /// # Errors
 /// Those of the operating system; [`InvalidInput`](io::ErrorKind::InvalidInput) if it is no plain file.
@@ -131,8 +134,9 @@ fn open_plain(path: &Path, options: &OpenOptions) -> io::Result<File> {
 /// Opens a settings file. `None` if there is none.
 ///
 /// # Errors
-/// As [`open()`]. [`ForeignFileError::Changeable`] unless the file, and each folder on the way to it, belongs to this user or to root, and no
-/// other user can write to it. A sticky folder may be on the way, and may not hold the file itself.
+/// As [`open()`]. [`ForeignFileError::Changeable`] unless the file, and each folder on the way to it, belongs to this
+/// user or to root, and no other user can write to it. A sticky folder may be on the way, and may not hold the file
+/// itself.
 pub fn open_settings(path: &Path) -> io::Result<Option<File>> {
     // What leads to the working folder counts as well.
     let path = std::env::current_dir()?.join(path);
@@ -156,10 +160,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
 }
 
 fn is_missing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Creates the folder, and those above it that are missing.
@@ -197,9 +198,7 @@ pub struct FilePlace {
 
 impl std::fmt::Debug for FilePlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FilePlace")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("FilePlace").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -237,9 +236,7 @@ impl FilePlace {
                 Err(Errno::NOENT) if is_last => None,
                 Err(error) => return Err(error.into()),
             };
-            let is_link = there
-                .as_ref()
-                .is_some_and(|(_, there)| is(there, FileType::Symlink));
+            let is_link = there.as_ref().is_some_and(|(_, there)| is(there, FileType::Symlink));
             let is_kernels = is_link && is_of_kernel(&folder)?;
             match there {
                 Some((link, there)) if is_link && !is_kernels => {
@@ -268,21 +265,11 @@ impl FilePlace {
                     if is_strict && there.as_ref().is_some_and(|there| !is_safe(there, false)) {
                         return Err(ForeignFileError::Changeable(passed).into());
                     }
-                    return Ok(Self {
-                        name,
-                        there,
-                        is_shared: !is_safe(&of_folder, false),
-                        is_kernels,
-                        folder,
-                    });
+                    return Ok(Self { name, there, is_shared: !is_safe(&of_folder, false), is_kernels, folder });
                 }
                 _ => {
                     // The kernel follows its own links only.
-                    let flags = if is_kernels {
-                        OFlags::empty()
-                    } else {
-                        OFlags::NOFOLLOW
-                    };
+                    let flags = if is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
                     folder = open_folder(&folder, &name, flags)?;
                     passed.push(name);
                 }
@@ -308,11 +295,7 @@ impl FilePlace {
             return Err(no_plain_file());
         }
         let file = open_at(&self.folder, &self.name, flags)?;
-        if is_plain(&rustix::fs::fstat(&file)?) {
-            Ok(file)
-        } else {
-            Err(no_plain_file())
-        }
+        if is_plain(&rustix::fs::fstat(&file)?) { Ok(file) } else { Err(no_plain_file()) }
     }
 
     /// Creates the file, for this user alone, to be read and written.
@@ -328,11 +311,7 @@ impl FilePlace {
     /// # Errors
     /// Those of the operating system.
     pub fn remove(&self) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(
-            &self.folder,
-            &self.name,
-            AtFlags::empty(),
-        )?)
+        Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())?)
     }
 
     /// Whether the name still is that of `file`.
@@ -357,21 +336,13 @@ impl FilePlace {
             FileType::RegularFile => is_own(there) && (there.st_nlink == 1 || !self.is_shared),
             _ => is_own_or_roots(there),
         };
-        if is_admitted {
-            Ok(())
-        } else {
-            Err(ForeignFileError::Owner(PathBuf::from(&self.name)).into())
-        }
+        if is_admitted { Ok(()) } else { Err(ForeignFileError::Owner(PathBuf::from(&self.name)).into()) }
     }
 
     /// Does not wait for the reader of a pipe.
     fn open_in_place(&self) -> io::Result<File> {
         self.admit_owner()?;
-        let link = if self.is_kernels {
-            OFlags::empty()
-        } else {
-            OFlags::NOFOLLOW
-        };
+        let link = if self.is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | link;
         let file = match open_at(&self.folder, &self.name, flags) {
             Err(Errno::NXIO) => {
@@ -383,13 +354,7 @@ impl FilePlace {
         let opened = Some(rustix::fs::fstat(&file)?).filter(|_| !self.is_kernels);
         let (folder, name) = (self.folder.try_clone()?, self.name.clone());
         // It may be another one by now.
-        Self {
-            folder,
-            name,
-            there: opened,
-            ..*self
-        }
-        .admit_owner()?;
+        Self { folder, name, there: opened, ..*self }.admit_owner()?;
         // From here on its reader may take its time.
         rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
         Ok(file)
@@ -404,37 +369,29 @@ impl FilePlace {
                 let kept = kept.map(|there| Mode::from_raw_mode(there.st_mode & 0o777));
                 Ok(kept.map_or(Ok(()), |mode| rustix::fs::fchmod(&file, mode))?)
             })
-            .and_then(|()| {
-                Ok(rustix::fs::renameat(
-                    &self.folder,
-                    &part,
-                    &self.folder,
-                    &self.name,
-                )?)
-            });
+            .and_then(|()| Ok(rustix::fs::renameat(&self.folder, &part, &self.folder, &self.name)?));
         if written.is_err() {
             let _ = rustix::fs::unlinkat(&self.folder, &part, AtFlags::empty());
         }
         written
     }
 
-    /// The part is locked for as long as it is open. Other threads and processes may write beside the file too. Parts that no process has
-    /// locked are of writers that were killed, and are removed.
+    /// The part is locked for as long as it is open. Other threads and processes may write beside the file too. Parts
+    /// that no process has locked are of writers that were killed, and are removed.
     fn create_part(&self, mode: u32) -> io::Result<(OsString, File)> {
         let mut number = 0;
         loop {
             let part = self.part(number);
             match self.create(&part, OFlags::WRONLY, mode) {
-                Err(error)
-                    if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_PARTS =>
-                {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_PARTS => {
                     if !self.remove_stale(&part) {
                         number += 1;
                     }
                 }
                 created => {
                     let created = created?;
-                    // Another writer may have looked at it before it was locked. Where files cannot be locked, none is removed.
+                    // Another writer may have looked at it before it was locked. Where files cannot be locked, none is
+                    // removed.
                     let is_taken = lock(&created) == Err(Errno::WOULDBLOCK);
                     if is_taken || rustix::fs::fstat(&created)?.st_nlink == 0 {
                         number += 1;
@@ -510,12 +467,7 @@ fn open_folder(at: impl AsFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Er
 
 /// The link itself is opened where there is one, for no access.
 fn look_at(folder: &OwnedFd, name: &OsStr) -> Result<(OwnedFd, Stat), Errno> {
-    let file = rustix::fs::openat(
-        folder,
-        name,
-        LOOK | LOOK_AT_LINK | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let file = rustix::fs::openat(folder, name, LOOK | LOOK_AT_LINK | OFlags::CLOEXEC, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
     Ok((file, stat))
 }
@@ -575,10 +527,10 @@ fn is_own_or_roots(stat: &Stat) -> bool {
     stat.st_uid == 0 || is_own(stat)
 }
 
-/// The group with the number of the owner is the owner's own. In a sticky folder others can add files, and not exchange those of this user.
+/// The group with the number of the owner is the owner's own. In a sticky folder others can add files, and not exchange
+/// those of this user.
 fn is_safe(stat: &Stat, may_be_sticky: bool) -> bool {
-    let is_open =
-        stat.st_mode & 0o002 != 0 || stat.st_mode & 0o020 != 0 && stat.st_gid != stat.st_uid;
+    let is_open = stat.st_mode & 0o002 != 0 || stat.st_mode & 0o020 != 0 && stat.st_gid != stat.st_uid;
     let is_sticky = stat.st_mode & 0o1000 != 0;
     is_own_or_roots(stat) && (!is_open || may_be_sticky && is_sticky)
 }

@@ -15,9 +15,7 @@ pub fn matches(pattern: impl AsRef<[u8]>, text: impl AsRef<[u8]>) -> bool {
                 pattern = rest;
             }
             (None, None) => return true,
-            (Some((wanted, pattern_rest)), Some((byte, text_rest)))
-                if *wanted == b'?' || wanted == byte =>
-            {
+            (Some((wanted, pattern_rest)), Some((byte, text_rest))) if *wanted == b'?' || wanted == byte => {
                 (pattern, text) = (pattern_rest, text_rest);
             }
             _ => {
@@ -54,11 +52,7 @@ mod tests {
             ("a*b*c", "a-c-b", false),
             ("a*a", "a", false),
             ("a*b*b", "ab", false),
-            (
-                "llvmpipe Mesa 22.3.*",
-                "llvmpipe Mesa 22.3.6 (LLVM 15.0.6)",
-                true,
-            ),
+            ("llvmpipe Mesa 22.3.*", "llvmpipe Mesa 22.3.6 (LLVM 15.0.6)", true),
             ("llvmpipe Mesa 22.3.*", "llvmpipe Mesa 22.2.6", false),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");

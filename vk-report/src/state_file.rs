@@ -19,8 +19,8 @@
 //!
 //! With the setting `stacks` the [stacks] follow.
 //!
-//! Numbers of a kind are sums over all instances and devices; so are peaks, which are exact as long as there is one of each. The size of a
-//! heap is the largest of all devices'.
+//! Numbers of a kind are sums over all instances and devices; so are peaks, which are exact as long as there is one of
+//! each. The size of a heap is the largest of all devices'.
 
 #![forbid(unsafe_code)]
 
@@ -85,7 +85,8 @@ pub const NAME_WORDS: usize = 5;
 
 const ROW_BITS: u32 = 16;
 
-/// The word of [`STARTED`]. It is one word, so that number and row are of one command though several threads begin commands.
+/// The word of [`STARTED`]. It is one word, so that number and row are of one command though several threads begin
+/// commands.
 #[must_use]
 pub const fn started(number: u64, row: usize) -> u64 {
     number << ROW_BITS | (row as u64 + 1)
@@ -110,13 +111,7 @@ pub struct StateUsage {
 
 impl StateUsage {
     fn line(&self, name: &str, [objects, alive]: [u64; 2]) -> String {
-        let Self {
-            live_bytes,
-            peak_bytes,
-            total_bytes,
-            total_blocks,
-            ..
-        } = self;
+        let Self { live_bytes, peak_bytes, total_bytes, total_blocks, .. } = self;
         format!(
             "  {name:<32}{:>14}{:>14}{:>16} {total_blocks:>9} {objects:>8} {alive:>8}",
             ByteCount(*live_bytes),
@@ -248,7 +243,8 @@ fn read_from(mut file: &mut File) -> Result<State, ReadStateError> {
     }
 }
 
-/// The name of a file as text, for `%e` in names: each byte that is not UTF-8 is `%` and two digits, so that different names stay different.
+/// The name of a file as text, for `%e` in names: each byte that is not UTF-8 is `%` and two digits, so that different
+/// names stay different.
 #[derive(Clone, Copy, Debug)]
 pub struct EscapedName<'n>(pub &'n [u8]);
 
@@ -302,9 +298,7 @@ impl State {
     fn parse_first(bytes: &[u8], length: u64) -> Result<Self, StateError> {
         check_length(bytes, length)?;
         let kinds = (0..MAX_KINDS).map(|index| kind(bytes, index));
-        let kinds = kinds
-            .filter_map(Result::transpose)
-            .collect::<Result<_, _>>()?;
+        let kinds = kinds.filter_map(Result::transpose).collect::<Result<_, _>>()?;
         let heaps = (0..MAX_HEAPS).filter_map(|index| heap(bytes, index));
         Ok(Self {
             process: word(bytes, PROCESS),
@@ -452,12 +446,9 @@ mod tests {
 
     #[test]
     fn names_that_are_no_text_stay_different() {
-        for (name, text) in [
-            (&b"game"[..], "game"),
-            (b"g\xffa", "g%FFa"),
-            (b"g\xfea", "g%FEa"),
-            ("g\u{e9}".as_bytes(), "g\u{e9}"),
-        ] {
+        for (name, text) in
+            [(&b"game"[..], "game"), (b"g\xffa", "g%FFa"), (b"g\xfea", "g%FEa"), ("g\u{e9}".as_bytes(), "g\u{e9}")]
+        {
             assert_eq!(EscapedName(name).to_string(), text);
         }
     }
@@ -499,9 +490,7 @@ mod tests {
     #[test]
     fn a_state_is_what_the_words_say() {
         let mut bytes = empty();
-        let row = CommandRow::all()
-            .iter()
-            .position(|row| row.name == "vkCreateBuffer");
+        let row = CommandRow::all().iter().position(|row| row.name == "vkCreateBuffer");
         let row = row.expect("a row");
         for (index, value) in [
             (SEQUENCE, 3),
@@ -517,11 +506,7 @@ mod tests {
             put(&mut bytes, index, value);
         }
         for word in 0..8 {
-            put(
-                &mut bytes,
-                KINDS + KIND_WORDS + NAME_WORDS + word,
-                100 + word as u64,
-            );
+            put(&mut bytes, KINDS + KIND_WORDS + NAME_WORDS + word, 100 + word as u64);
             put(&mut bytes, HEAPS + HEAP_WORDS + word, 200 + word as u64);
         }
         name(&mut bytes, 1, b"VkBuffer");
@@ -551,12 +536,7 @@ mod tests {
                 objects_alive: 0,
                 foreign_commands: 107,
             }],
-            heaps: vec![StateHeap {
-                index: 1,
-                usage: usage(200),
-                refusals: 205,
-                size: 206,
-            }],
+            heaps: vec![StateHeap { index: 1, usage: usage(200), refusals: 205, size: 206 }],
         };
         assert_eq!(state, expected);
         // Another table of commands has other rows.
@@ -564,9 +544,6 @@ mod tests {
         let state = State::parse(&bytes).expect("a state");
         assert_eq!(state.last_command, None);
         let text = state.to_string();
-        assert!(
-            text.contains("VkBuffer") && text.contains("heap 1"),
-            "{text}"
-        );
+        assert!(text.contains("VkBuffer") && text.contains("heap 1"), "{text}");
     }
 }

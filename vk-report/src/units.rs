@@ -13,23 +13,14 @@ pub fn bytes(bytes: u64) -> String {
 #[must_use]
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    if percent > 0.0 && percent < 1.0 {
-        format!("{percent:.2} %")
-    } else {
-        format!("{percent:.1} %")
-    }
+    if percent > 0.0 && percent < 1.0 { format!("{percent:.2} %") } else { format!("{percent:.1} %") }
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn small_shares_have_more_digits() {
-        let cases = [
-            (0.0, "0.0 %"),
-            (0.004_12, "0.41 %"),
-            (0.5, "50.0 %"),
-            (1.0, "100.0 %"),
-        ];
+        let cases = [(0.0, "0.0 %"), (0.004_12, "0.41 %"), (0.5, "50.0 %"), (1.0, "100.0 %")];
         for (share, text) in cases {
             assert_eq!(super::percent(share), text);
         }

@@ -87,8 +87,7 @@ impl AccountEntry {
         let taken = self.alloc_bytes.get().wrapping_add(bytes);
         let delta = taken.wrapping_sub(self.free_bytes.get()).cast_signed();
         self.alloc_bytes.set(taken);
-        self.alloc_blocks
-            .set(self.alloc_blocks.get().wrapping_add(blocks));
+        self.alloc_blocks.set(self.alloc_blocks.get().wrapping_add(blocks));
         if delta > self.high.get() {
             self.high.set(delta);
             return delta > self.ceiling.get();
@@ -100,10 +99,7 @@ impl AccountEntry {
     pub(crate) fn record_free(&self, bytes: u64, blocks: u64) -> i64 {
         let given = self.free_bytes.get().wrapping_add(bytes);
         let delta = self.alloc_bytes.get().wrapping_sub(given).cast_signed();
-        self.free_blocks.store(
-            self.free_blocks.get().wrapping_add(blocks),
-            Ordering::Release,
-        );
+        self.free_blocks.store(self.free_blocks.get().wrapping_add(blocks), Ordering::Release);
         self.free_bytes.store(given, Ordering::Release);
         delta
     }

@@ -45,28 +45,17 @@ impl ForeignCells {
     pub(crate) fn declare(&self, kind: ForeignKind, bytes: u64) -> bool {
         let own = self.own(kind);
         let more = |live: u64| live.checked_add(bytes);
-        let Ok(before) = own
-            .live
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-        else {
+        let Ok(before) = own.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else {
             return false;
         };
-        own.peak
-            .fetch_max(before.saturating_add(bytes), Ordering::Relaxed);
-        let _ = own
-            .total
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |total| {
-                Some(total.saturating_add(bytes))
-            });
+        own.peak.fetch_max(before.saturating_add(bytes), Ordering::Relaxed);
+        let _ = own.total.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |total| Some(total.saturating_add(bytes)));
         true
     }
 
     pub(crate) fn subtract(&self, kind: ForeignKind, bytes: u64) -> bool {
         let less = |live: u64| live.checked_sub(bytes);
-        self.own(kind)
-            .live
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
-            .is_ok()
+        self.own(kind).live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
     /// Peak and total may lag, but are at least the live bytes.
@@ -74,11 +63,7 @@ impl ForeignCells {
         self.own.each_ref().map(|own| {
             let live_bytes = own.live.get();
             let peak_bytes = own.peak.get().max(live_bytes);
-            ForeignUsage {
-                live_bytes,
-                peak_bytes,
-                total_bytes: own.total.get().max(peak_bytes),
-            }
+            ForeignUsage { live_bytes, peak_bytes, total_bytes: own.total.get().max(peak_bytes) }
         })
     }
 

@@ -37,17 +37,9 @@ mod tests {
     #[test]
     fn lc9_a_question_that_waits_for_no_lock_is_not_answered_while_one_is_held() {
         let (row, tag) = (AccountRow::new(), 8);
-        assert_eq!(
-            try_read_row(&row, tag),
-            Some(ScopeUsage::default()),
-            "nothing was counted"
-        );
+        assert_eq!(try_read_row(&row, tag), Some(ScopeUsage::default()), "nothing was counted");
         row.touch_directly();
-        row.lock().fold(&Counts {
-            alloc_bytes: 48,
-            alloc_blocks: 1,
-            ..Counts::default()
-        });
+        row.lock().fold(&Counts { alloc_bytes: 48, alloc_blocks: 1, ..Counts::default() });
         {
             let _held = row.lock();
             assert!(try_read_row(&row, tag).is_none());
@@ -79,11 +71,7 @@ mod tests {
         crate::forgo_thread_locals();
         let (row, tag) = (AccountRow::new(), 8);
         row.touch_directly();
-        row.lock().fold(&Counts {
-            alloc_bytes: 48,
-            alloc_blocks: 1,
-            ..Counts::default()
-        });
+        row.lock().fold(&Counts { alloc_bytes: 48, alloc_blocks: 1, ..Counts::default() });
         core::mem::forget(hold());
         assert!(try_read_row(&row, tag).is_none());
         // SAFETY: this test is alone in its process.
@@ -95,8 +83,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "a process of its own")]
     fn lc9_after_a_fork_no_entry_leads_to_a_row_that_another_thread_had_locked() {
-        const NAME: &str =
-            "lc9_after_a_fork_no_entry_leads_to_a_row_that_another_thread_had_locked";
+        const NAME: &str = "lc9_after_a_fork_no_entry_leads_to_a_row_that_another_thread_had_locked";
         if !Child::is_child(NAME) {
             let child = Child::this_test(NAME).limit(Duration::from_secs(20));
             child.run().assert_code(0);

@@ -37,17 +37,11 @@ impl AccountRow {
     }
 
     pub(crate) fn lock(&self) -> RowGuard<'_> {
-        RowGuard {
-            row: self,
-            _held: self.lock.lock(),
-        }
+        RowGuard { row: self, _held: self.lock.lock() }
     }
 
     pub(crate) fn try_lock(&self) -> Option<RowGuard<'_>> {
-        Some(RowGuard {
-            row: self,
-            _held: self.lock.try_lock()?,
-        })
+        Some(RowGuard { row: self, _held: self.lock.try_lock()? })
     }
 
     /// Called before the entry's tag is stored.
@@ -111,11 +105,7 @@ impl RowGuard<'_> {
         let high = before.saturating_add(counts.high);
         let live = alloc.wrapping_sub(free).cast_signed();
         // Several threads may have the frees in another entry.
-        let blocks = if self.row.is_shared() {
-            0
-        } else {
-            alloc_blocks.wrapping_sub(free_blocks).cast_signed()
-        };
+        let blocks = if self.row.is_shared() { 0 } else { alloc_blocks.wrapping_sub(free_blocks).cast_signed() };
         self.raise_peak(high.max(live), blocks);
     }
 
@@ -180,9 +170,7 @@ impl RowGuard<'_> {
             return 0;
         }
         let threads = u64::from(self.row.touched.get().count_ones()).saturating_mul(laps());
-        threads
-            .saturating_add(1)
-            .saturating_mul(u64::from(self.row.hidden_max.get()))
+        threads.saturating_add(1).saturating_mul(u64::from(self.row.hidden_max.get()))
     }
 }
 
@@ -209,18 +197,7 @@ mod tests {
 
     #[test]
     fn threshold_is_clamped() {
-        for live in [
-            i64::MIN,
-            -1,
-            0,
-            1,
-            8191,
-            8192,
-            8193,
-            1 << 20,
-            (1 << 20) + 16,
-            i64::MAX,
-        ] {
+        for live in [i64::MIN, -1, 0, 1, 8191, 8192, 8193, 1 << 20, (1 << 20) + 16, i64::MAX] {
             let t = fold_threshold(live);
             assert!((FOLD_MIN..=FOLD_MAX).contains(&t), "{live} -> {t}");
         }

@@ -1,9 +1,6 @@
 //! A thread's entries: a direct-mapped cache of rows, of fixed size, so counting never allocates.
 
-#![cfg_attr(
-    not(feature = "std"),
-    expect(dead_code, reason = "threads come and go only where there is std")
-)]
+#![cfg_attr(not(feature = "std"), expect(dead_code, reason = "threads come and go only where there is std"))]
 
 use super::entry::AccountEntry;
 use super::row::FOLD_MIN;

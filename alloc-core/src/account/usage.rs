@@ -52,17 +52,13 @@ impl Usage {
     /// The foreign memory of all kinds together.
     #[must_use]
     pub fn foreign_total(&self) -> ForeignUsage {
-        self.foreign
-            .iter()
-            .fold(ForeignUsage::default(), |sum, one| sum.plus(one))
+        self.foreign.iter().fold(ForeignUsage::default(), |sum, one| sum.plus(one))
     }
 
     /// All scopes together, without foreign memory.
     #[must_use]
     pub fn total(&self) -> ScopeUsage {
-        self.scopes
-            .iter()
-            .fold(ScopeUsage::default(), |sum, one| sum.plus(one))
+        self.scopes.iter().fold(ScopeUsage::default(), |sum, one| sum.plus(one))
     }
 
     /// This account without a part that was live all the time, such as a bridge's own state. Stops at 0.

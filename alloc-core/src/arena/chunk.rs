@@ -15,8 +15,7 @@ pub(super) struct Header {
     size: usize,
 }
 
-const _: () =
-    assert!(size_of::<Header>() == plan::HEADER && align_of::<Header>() == plan::CHUNK_ALIGN);
+const _: () = assert!(size_of::<Header>() == plan::HEADER && align_of::<Header>() == plan::CHUNK_ALIGN);
 
 /// A chunk, or none. Invariant: every non-null one is live, comes from [`ArenaChunk::allocate`], belongs to the arena,
 /// and has a header that only this type writes.
@@ -27,10 +26,7 @@ impl ArenaChunk {
     pub(super) const NONE: Self = Self(ptr::null_mut());
 
     pub(super) fn allocate(base: &impl HostSource, size: usize) -> Option<Self> {
-        let block = base
-            .allocate(plan::chunk_layout(size)?)
-            .ok()?
-            .cast::<Header>();
+        let block = base.allocate(plan::chunk_layout(size)?).ok()?.cast::<Header>();
         let chunk = Self(block.as_ptr());
         chunk.write(Self::NONE, size);
         Some(chunk)

@@ -145,11 +145,8 @@ impl<A: HostSource> Arena<A> {
     }
 
     fn own_chunk(&self, layout: Layout, exact: usize) -> Result<NonNull<u8>, HostError> {
-        let Some(chunk) =
-            ArenaChunk::allocate(&self.base, exact).or_else(|| self.grow_spare(exact))
-        else {
-            return Err(plan::chunk_layout(exact)
-                .map_or(HostError::TooLarge, |layout| self.base.refusal(layout)));
+        let Some(chunk) = ArenaChunk::allocate(&self.base, exact).or_else(|| self.grow_spare(exact)) else {
+            return Err(plan::chunk_layout(exact).map_or(HostError::TooLarge, |layout| self.base.refusal(layout)));
         };
         chunk.put_on(self.own.get());
         self.own.set(chunk);
@@ -195,12 +192,7 @@ impl<A: HostSource> Arena<A> {
     }
 
     fn mark(&self) -> Mark {
-        Mark {
-            top: self.top.get(),
-            chunk: self.chunk.get(),
-            own: self.own.get(),
-            owned: self.owned.get(),
-        }
+        Mark { top: self.top.get(), chunk: self.chunk.get(), own: self.own.get(), owned: self.owned.get() }
     }
 
     /// Frees the chunks of newer blocks, but keeps the largest shared one as the spare.
@@ -248,9 +240,7 @@ impl<A: HostSource> Arena<A> {
     #[must_use]
     #[doc(alias("allocated_bytes_including_metadata"))]
     pub fn bytes_held(&self) -> usize {
-        self.chunks()
-            .map(ArenaChunk::size)
-            .fold(0, usize::saturating_add)
+        self.chunks().map(ArenaChunk::size).fold(0, usize::saturating_add)
     }
 
     /// Blocks that the arena holds of its base. O(chunks).
@@ -265,25 +255,13 @@ impl<A: HostSource> Arena<A> {
     #[doc(alias("allocated_bytes"))]
     pub fn bytes_used(&self) -> usize {
         let blocks = |chunk: ArenaChunk| chunk.size().saturating_sub(plan::HEADER);
-        let all = self
-            .chunk
-            .get()
-            .stack()
-            .chain(self.own.get().stack())
-            .map(blocks)
-            .fold(0, usize::saturating_add);
-        let below = self
-            .top
-            .get()
-            .addr()
-            .saturating_sub(self.chunk.get().addr());
+        let all = self.chunk.get().stack().chain(self.own.get().stack()).map(blocks).fold(0, usize::saturating_add);
+        let below = self.top.get().addr().saturating_sub(self.chunk.get().addr());
         all.saturating_sub(below.saturating_sub(plan::HEADER))
     }
 
     fn chunks(&self) -> impl Iterator<Item = ArenaChunk> {
-        [&self.chunk, &self.own, &self.spare]
-            .into_iter()
-            .flat_map(|stack| stack.get().stack())
+        [&self.chunk, &self.own, &self.spare].into_iter().flat_map(|stack| stack.get().stack())
     }
 
     /// The base allocator.
@@ -302,12 +280,8 @@ struct Mark {
 }
 
 impl Mark {
-    const START: Self = Self {
-        top: ptr::null_mut(),
-        chunk: ArenaChunk::NONE,
-        own: ArenaChunk::NONE,
-        owned: ptr::null_mut(),
-    };
+    const START: Self =
+        Self { top: ptr::null_mut(), chunk: ArenaChunk::NONE, own: ArenaChunk::NONE, owned: ptr::null_mut() };
 }
 
 impl<A: HostSource> Drop for Arena<A> {

@@ -37,11 +37,7 @@ pub(super) const fn place(top: usize, chunk: usize, layout: Layout) -> Option<us
         return Some(start);
     }
     let start = start & !layout.align().wrapping_sub(1);
-    if start >= chunk.wrapping_add(HEADER) {
-        Some(start)
-    } else {
-        None
-    }
+    if start >= chunk.wrapping_add(HEADER) { Some(start) } else { None }
 }
 
 /// Freeing the newest block moves the top here.
@@ -53,11 +49,7 @@ pub(super) const fn end(start: usize, layout: Layout) -> usize {
 /// `None` past `isize::MAX`.
 pub(super) fn exact(layout: Layout) -> Option<usize> {
     let padding = layout.align().saturating_sub(CHUNK_ALIGN);
-    let size = layout
-        .size()
-        .checked_add(padding)?
-        .checked_add(HEADER)?
-        .checked_next_multiple_of(CHUNK_ALIGN)?;
+    let size = layout.size().checked_add(padding)?.checked_add(HEADER)?.checked_next_multiple_of(CHUNK_ALIGN)?;
     chunk_layout(size).map(|layout| layout.size())
 }
 
@@ -71,18 +63,9 @@ pub(super) fn shared(current: usize, exact: usize) -> Option<usize> {
         return None;
     }
     // Sizes plus slack are powers of two.
-    let grown = current
-        .saturating_add(SLACK)
-        .saturating_mul(4)
-        .clamp(FIRST + SLACK, MAX_SHARED + SLACK);
+    let grown = current.saturating_add(SLACK).saturating_mul(4).clamp(FIRST + SLACK, MAX_SHARED + SLACK);
     let needed = exact.saturating_add(SLACK);
-    Some(
-        grown
-            .max(needed)
-            .checked_next_power_of_two()?
-            .min(MAX_SHARED + SLACK)
-            .saturating_sub(SLACK),
-    )
+    Some(grown.max(needed).checked_next_power_of_two()?.min(MAX_SHARED + SLACK).saturating_sub(SLACK))
 }
 
 pub(super) fn halved(size: usize, exact: usize) -> Option<usize> {
@@ -109,15 +92,9 @@ mod tests {
                 for align in [1, 2, 4, 8, 16, 32, 64, 128] {
                     for size in 0..170 {
                         let l = layout(size, align);
-                        let fits = |start: &usize| {
-                            start.is_multiple_of(align.max(BLOCK_ALIGN)) && start + size <= top
-                        };
+                        let fits = |start: &usize| start.is_multiple_of(align.max(BLOCK_ALIGN)) && start + size <= top;
                         let naive = (low..=top).rev().find(fits);
-                        assert_eq!(
-                            place(top, low - HEADER, l),
-                            naive,
-                            "top {top} low {low} size {size} align {align}"
-                        );
+                        assert_eq!(place(top, low - HEADER, l), naive, "top {top} low {low} size {size} align {align}");
                         if let Some(start) = naive {
                             assert!(end(start, l) <= top);
                         }
@@ -129,18 +106,12 @@ mod tests {
 
     #[test]
     fn no_room_at_all_holds_nothing_but_size_zero() {
-        assert_eq!(
-            (place(0, 0, layout(1, 1)), place(0, 0, layout(0, 1))),
-            (None, None)
-        );
+        assert_eq!((place(0, 0, layout(1, 1)), place(0, 0, layout(0, 1))), (None, None));
         assert_eq!(place(64, 48, layout(0, 8)), Some(64));
         assert_eq!(place(64, 48, layout(1, 1)), None);
         assert_eq!(place(64, 48, layout(isize::MAX as usize, 1)), None);
         let huge = layout(isize::MAX as usize & !7, 8);
-        assert_eq!(
-            place(usize::MAX & !7, 16, huge),
-            Some((usize::MAX & !7) - huge.size())
-        );
+        assert_eq!(place(usize::MAX & !7, 16, huge), Some((usize::MAX & !7) - huge.size()));
     }
 
     #[test]
@@ -151,24 +122,14 @@ mod tests {
                 let chunk = exact(l).unwrap();
                 assert_eq!(chunk % CHUNK_ALIGN, 0);
                 for base in (8192..8192 + 2 * align.max(16)).step_by(CHUNK_ALIGN) {
-                    assert!(
-                        place(base + chunk, base, l).is_some(),
-                        "{l:?} in {chunk} at {base}"
-                    );
+                    assert!(place(base + chunk, base, l).is_some(), "{l:?} in {chunk} at {base}");
                 }
             }
         }
-        for size in [
-            isize::MAX as usize,
-            isize::MAX as usize - 15,
-            isize::MAX as usize - 30,
-        ] {
+        for size in [isize::MAX as usize, isize::MAX as usize - 15, isize::MAX as usize - 30] {
             assert_eq!(exact(layout(size, 1)), None, "{size}");
         }
-        assert_eq!(
-            exact(layout(isize::MAX as usize - 31, 1)),
-            Some(isize::MAX as usize - 15)
-        );
+        assert_eq!(exact(layout(isize::MAX as usize - 31, 1)), Some(isize::MAX as usize - 15));
     }
 
     #[test]

@@ -5,10 +5,7 @@
 //!   | previous | drop | .. | value |          types without a destructor get none
 //! ```
 
-#![expect(
-    clippy::mut_from_ref,
-    reason = "every call makes a new block, which nobody else can reach"
-)]
+#![expect(clippy::mut_from_ref, reason = "every call makes a new block, which nobody else can reach")]
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -28,10 +25,7 @@ use crate::unwind::run_to_end;
 struct NoDestructor<T>(T);
 
 impl<T> NoDestructor<T> {
-    const CHECK: () = assert!(
-        !mem::needs_drop::<T>(),
-        "only try_own and its likes keep values with a destructor"
-    );
+    const CHECK: () = assert!(!mem::needs_drop::<T>(), "only try_own and its likes keep values with a destructor");
 }
 
 impl<A: HostSource> Arena<A> {
@@ -58,10 +52,7 @@ impl<A: HostSource> Arena<A> {
     /// assert_eq!((refused, arena.bytes_used()), (Err(HostError::TooLarge), 0));
     /// ```
     #[inline]
-    pub fn try_alloc_try_with<T, E: From<HostError>>(
-        &self,
-        make: impl FnOnce() -> Result<T, E>,
-    ) -> Result<&mut T, E> {
+    pub fn try_alloc_try_with<T, E: From<HostError>>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&mut T, E> {
         const { NoDestructor::<T>::CHECK };
         let (block, value) = self.room_for(Layout::new::<T>(), |_| make())?;
         // SAFETY: a new block of this layout; `T` has no destructor.
@@ -70,9 +61,7 @@ impl<A: HostSource> Arena<A> {
 
     /// A copy of a slice.
     pub fn try_alloc_slice_copy<T: Copy>(&self, source: &[T]) -> Result<&mut [T], HostError> {
-        let first = self
-            .try_alloc_layout(Layout::for_value(source))?
-            .cast::<T>();
+        let first = self.try_alloc_layout(Layout::for_value(source))?.cast::<T>();
         // SAFETY: a new block with room for as many elements.
         unsafe { ptr::copy_nonoverlapping(source.as_ptr(), first.as_ptr(), source.len()) };
         // SAFETY: all elements were written; the block outlives this borrow.
@@ -136,11 +125,7 @@ struct Dropped<T> {
 }
 
 impl<T> Dropped<T> {
-    const LAYOUT: Layout = if mem::needs_drop::<T>() {
-        Layout::new::<Self>()
-    } else {
-        Layout::new::<T>()
-    };
+    const LAYOUT: Layout = if mem::needs_drop::<T>() { Layout::new::<Self>() } else { Layout::new::<T>() };
 
     /// # Safety
     /// As [`Header::drop`], for a header in front of a `T`.
@@ -193,10 +178,7 @@ impl<A: HostSource> Arena<A> {
     /// As [`try_own`](Arena::try_own), with the value that `make` returns. What `make` puts into the arena itself is
     /// dropped later. If it unwinds, the room is free again, unless it has used the arena.
     #[inline]
-    pub fn try_own_with<T: Send + 'static>(
-        &self,
-        make: impl FnOnce() -> T,
-    ) -> Result<&mut T, HostError> {
+    pub fn try_own_with<T: Send + 'static>(&self, make: impl FnOnce() -> T) -> Result<&mut T, HostError> {
         let make = |_| Ok::<_, HostError>(make());
         let (block, value) = self.room_for(Dropped::<T>::LAYOUT, make)?;
         // SAFETY: a new block of this layout; `T` is `Send` and `'static`.
@@ -221,10 +203,7 @@ impl<A: HostSource> Arena<A> {
         let mut at = block.cast::<T>();
         if mem::needs_drop::<T>() {
             let whole = block.cast::<Dropped<T>>();
-            let header = Header {
-                previous: self.owned.get(),
-                drop: Dropped::<T>::drop,
-            };
+            let header = Header { previous: self.owned.get(), drop: Dropped::<T>::drop };
             // SAFETY: this function's contract: the layout of a `Dropped<T>`.
             unsafe { whole.write(Dropped { header, value }) };
             self.owned.set(whole.as_ptr().cast());
@@ -272,30 +251,16 @@ unsafe impl<A: HostSource> Allocator for &Arena<A> {
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         if self.is_newest(block, layout) {
-            self.top.set(
-                self.top
-                    .get()
-                    .with_addr(plan::end(block.addr().get(), layout)),
-            );
+            self.top.set(self.top.get().with_addr(plan::end(block.addr().get(), layout)));
         }
     }
 
-    unsafe fn grow(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: this function's contract.
         unsafe { self.resize(block, old, new) }
     }
 
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if !self.is_newest(block, old) && block.addr().get().is_multiple_of(new.align()) {
             return Ok(NonNull::slice_from_raw_parts(block, new.size()));
         }
@@ -320,19 +285,12 @@ impl<A: HostSource> Arena<A> {
 
     /// # Safety
     /// As [`Allocator::grow`] or [`Allocator::shrink`], whichever way the size goes.
-    unsafe fn resize(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn resize(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let kept = old.size().min(new.size());
         if self.is_newest(block, old) {
             let top = self.top.get();
             // The places overlap.
-            if let Some(start) =
-                plan::place(plan::end(top.addr(), old), self.chunk.get().addr(), new)
-            {
+            if let Some(start) = plan::place(plan::end(top.addr(), old), self.chunk.get().addr(), new) {
                 let moved = top.with_addr(start);
                 // SAFETY: both places lie in the current chunk, within `top`'s provenance; `kept` bytes fit both.
                 unsafe { ptr::copy(top, moved, kept) };

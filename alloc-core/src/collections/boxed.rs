@@ -33,20 +33,14 @@ fn allocate_block(allocator: &impl HostSource, layout: Layout) -> Result<NonNull
         return Ok(dangling(layout));
     }
     let block = allocator.allocate(layout);
-    block
-        .map(NonNull::cast)
-        .map_err(|_| allocator.refusal(layout))
+    block.map(NonNull::cast).map_err(|_| allocator.refusal(layout))
 }
 
 /// The drop frees the block also where the value's destructor panics.
 ///
 /// # Safety
 /// The block is the allocator's, of this layout, or has no size; it is not used after the drop.
-unsafe fn free_block(
-    allocator: &impl HostSource,
-    block: NonNull<u8>,
-    layout: Layout,
-) -> Defer<impl FnMut()> {
+unsafe fn free_block(allocator: &impl HostSource, block: NonNull<u8>, layout: Layout) -> Defer<impl FnMut()> {
     Defer(move || {
         if layout.size() != 0 {
             // SAFETY: this function's contract.
@@ -111,11 +105,7 @@ impl<T: ?Sized, A: HostSource> TryBox<T, A> {
     #[inline]
     #[must_use]
     pub const unsafe fn from_raw_in(value: NonNull<T>, allocator: A) -> Self {
-        Self {
-            value,
-            allocator,
-            owns: PhantomData,
-        }
+        Self { value, allocator, owns: PhantomData }
     }
 }
 

@@ -34,8 +34,7 @@ impl FoldHasher {
     fn fold(&mut self, word: u64) {
         let wide = u128::from(self.state ^ word).wrapping_mul(u128::from(FACTOR));
         // A product of 0 must not forget everything before it.
-        self.state =
-            ((wide as u64) ^ ((wide >> 64) as u64)).wrapping_add(self.state.rotate_left(29));
+        self.state = ((wide as u64) ^ ((wide >> 64) as u64)).wrapping_add(self.state.rotate_left(29));
     }
 }
 
@@ -83,8 +82,7 @@ mod tests {
         for base in [0_u64, 1, 0xffff_ffff_ffff_ffff, 0x1000, SEED] {
             let (mut least, mut sum) = (64, 0);
             for bit in 0..64 {
-                let distance =
-                    (FoldState.hash_one(base) ^ FoldState.hash_one(base ^ (1 << bit))).count_ones();
+                let distance = (FoldState.hash_one(base) ^ FoldState.hash_one(base ^ (1 << bit))).count_ones();
                 least = least.min(distance);
                 sum += distance;
             }
@@ -103,14 +101,8 @@ mod tests {
                 high[(hash >> 57) as usize] += 1;
             }
             // Five standard deviations are 40 and 56.
-            assert!(
-                low.iter().all(|n| (24..=104).contains(n)),
-                "step {step}: low bits {low:?}"
-            );
-            assert!(
-                high.iter().all(|n| (72..=184).contains(n)),
-                "step {step}: top bits {high:?}"
-            );
+            assert!(low.iter().all(|n| (24..=104).contains(n)), "step {step}: low bits {low:?}");
+            assert!(high.iter().all(|n| (72..=184).contains(n)), "step {step}: top bits {high:?}");
         }
     }
 
@@ -119,11 +111,7 @@ mod tests {
         let zeros = [0_u8; 9];
         for a in 0..=9 {
             for b in 0..a {
-                assert_ne!(
-                    FoldState.hash_one(&zeros[..a]),
-                    FoldState.hash_one(&zeros[..b]),
-                    "{a} and {b} zeros"
-                );
+                assert_ne!(FoldState.hash_one(&zeros[..a]), FoldState.hash_one(&zeros[..b]), "{a} and {b} zeros");
             }
         }
     }

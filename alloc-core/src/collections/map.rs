@@ -34,10 +34,7 @@ impl<K, V, A: HostSource> TryMap<K, V, A> {
 impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
     /// An empty map, which hashes with `hasher`.
     pub const fn with_hasher_in(hasher: S, allocator: A) -> Self {
-        Self {
-            table: HashTable::new_in(allocator),
-            hasher,
-        }
+        Self { table: HashTable::new_in(allocator), hasher }
     }
 
     /// The number of keys.
@@ -119,9 +116,7 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
     where
         K: Borrow<Q>,
     {
-        self.table
-            .find(self.hasher.hash_one(key), |(k, _)| k.borrow() == key)
-            .map(|(_, value)| value)
+        self.table.find(self.hasher.hash_one(key), |(k, _)| k.borrow() == key).map(|(_, value)| value)
     }
 
     /// The value of `key`, mutable.
@@ -131,9 +126,7 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
     where
         K: Borrow<Q>,
     {
-        self.table
-            .find_mut(self.hasher.hash_one(key), |(k, _)| k.borrow() == key)
-            .map(|(_, value)| value)
+        self.table.find_mut(self.hasher.hash_one(key), |(k, _)| k.borrow() == key).map(|(_, value)| value)
     }
 
     /// True when `key` is there.
@@ -151,20 +144,13 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
     /// # Errors
     /// For a new key, returned with the value: the allocator's refusal; [`HostError::TooLarge`] above `isize::MAX`
     /// bytes.
-    pub fn try_insert(
-        &mut self,
-        key: K,
-        value: V,
-    ) -> Result<Option<V>, Rejected<(K, V), HostError>> {
+    pub fn try_insert(&mut self, key: K, value: V) -> Result<Option<V>, Rejected<(K, V), HostError>> {
         let hash = self.hasher.hash_one(&key);
         if let Some((_, old)) = self.table.find_mut(hash, |(k, _)| *k == key) {
             return Ok(Some(mem::replace(old, value)));
         }
         if let Err(error) = self.try_reserve(1) {
-            return Err(Rejected {
-                value: (key, value),
-                error,
-            });
+            return Err(Rejected { value: (key, value), error });
         }
         let Self { table, hasher } = self;
         table.insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k));
@@ -190,10 +176,7 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
             return Err(Rejected { value: key, error });
         }
         let value = make(&key);
-        Ok(&mut table
-            .insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k))
-            .into_mut()
-            .1)
+        Ok(&mut table.insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k)).into_mut().1)
     }
 
     /// Removes `key` and returns its value.
@@ -201,10 +184,7 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
     where
         K: Borrow<Q>,
     {
-        let found = self
-            .table
-            .find_entry(self.hasher.hash_one(key), |(k, _)| k.borrow() == key)
-            .ok()?;
+        let found = self.table.find_entry(self.hasher.hash_one(key), |(k, _)| k.borrow() == key).ok()?;
         Some(found.remove().0.1)
     }
 

@@ -20,23 +20,17 @@ pub struct TryString<A: HostSource> {
 impl<A: HostSource> TryString<A> {
     /// An empty text without memory.
     pub const fn new_in(allocator: A) -> Self {
-        Self {
-            bytes: TryVec::new_in(allocator),
-        }
+        Self { bytes: TryVec::new_in(allocator) }
     }
 
     /// An empty text with room for exactly `capacity` bytes.
     pub fn try_with_capacity_in(capacity: usize, allocator: A) -> Result<Self, HostError> {
-        Ok(Self {
-            bytes: TryVec::try_with_capacity_in(capacity, allocator)?,
-        })
+        Ok(Self { bytes: TryVec::try_with_capacity_in(capacity, allocator)? })
     }
 
     /// A copy of `text`, without spare room.
     pub fn try_from_str_in(text: &str, allocator: A) -> Result<Self, HostError> {
-        Ok(Self {
-            bytes: TryVec::try_from_slice_in(text.as_bytes(), allocator)?,
-        })
+        Ok(Self { bytes: TryVec::try_from_slice_in(text.as_bytes(), allocator)? })
     }
 
     /// Appends `text`, all or nothing.
@@ -61,28 +55,15 @@ impl<A: HostSource> TryString<A> {
         // The text grows once at most, so that a refusal finds the block as it was: it is measured first, and written
         // again if it did not fit.
         let before = self.bytes.len();
-        let mut writer = Writer {
-            text: self,
-            needed: 0,
-            refusal: None,
-            grows: false,
-        };
+        let mut writer = Writer { text: self, needed: 0, refusal: None, grows: false };
         let _ = writer.write_fmt(args);
         let needed = writer.needed;
-        if before
-            .checked_add(needed)
-            .is_some_and(|total| total <= self.capacity())
-        {
+        if before.checked_add(needed).is_some_and(|total| total <= self.capacity()) {
             return Ok(());
         }
         self.bytes.truncate(before);
         self.try_reserve(needed)?;
-        let mut writer = Writer {
-            text: self,
-            needed: 0,
-            refusal: None,
-            grows: true,
-        };
+        let mut writer = Writer { text: self, needed: 0, refusal: None, grows: true };
         let _ = writer.write_fmt(args);
         // A value that writes more the second time can still be refused.
         if let Some(refusal) = writer.refusal {

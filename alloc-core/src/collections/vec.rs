@@ -29,9 +29,7 @@ impl<T, A: HostSource> TryVec<T, A> {
     /// An empty array without memory.
     #[inline]
     pub const fn new_in(allocator: A) -> Self {
-        Self {
-            inner: Vec::new_in(allocator),
-        }
+        Self { inner: Vec::new_in(allocator) }
     }
 
     /// An empty array with room for exactly `capacity` elements.
@@ -65,12 +63,7 @@ impl<T, A: HostSource> TryVec<T, A> {
         if let Err(error) = self.try_reserve(1) {
             return Err(Rejected { value, error });
         }
-        self.inner
-            .push_within_capacity(value)
-            .map_err(|value| Rejected {
-                value,
-                error: HostError::TooLarge,
-            })
+        self.inner.push_within_capacity(value).map_err(|value| Rejected { value, error: HostError::TooLarge })
     }
 
     /// Removes the last element.
@@ -101,16 +94,12 @@ impl<T, A: HostSource> TryVec<T, A> {
 
     /// Room for `additional` more elements, growing to at least the double.
     pub fn try_reserve(&mut self, additional: usize) -> Result<(), HostError> {
-        self.inner
-            .try_reserve(additional)
-            .map_err(|refused| self.reason(&refused))
+        self.inner.try_reserve(additional).map_err(|refused| self.reason(&refused))
     }
 
     /// Room for exactly `additional` more elements.
     pub fn try_reserve_exact(&mut self, additional: usize) -> Result<(), HostError> {
-        self.inner
-            .try_reserve_exact(additional)
-            .map_err(|refused| self.reason(&refused))
+        self.inner.try_reserve_exact(additional).map_err(|refused| self.reason(&refused))
     }
 
     #[cold]
@@ -118,8 +107,7 @@ impl<T, A: HostSource> TryVec<T, A> {
         match refused.kind() {
             TryReserveErrorKind::AllocError { layout, .. } => {
                 let held = self.capacity().saturating_mul(size_of::<T>());
-                let growth =
-                    Layout::from_size_align(layout.size().saturating_sub(held), layout.align());
+                let growth = Layout::from_size_align(layout.size().saturating_sub(held), layout.align());
                 self.allocator().refusal(growth.unwrap_or(layout))
             }
             TryReserveErrorKind::CapacityOverflow => HostError::TooLarge,

@@ -41,9 +41,7 @@ impl ContextNode {
             return self.refused_by_backing(layout, scope);
         };
         match table.find(self.slot(scope), self.tag(scope)) {
-            Some(entry) if entry.record_alloc(layout.size() as u64, 1) => {
-                self.allocated_and_fold(block, scope)
-            }
+            Some(entry) if entry.record_alloc(layout.size() as u64, 1) => self.allocated_and_fold(block, scope),
             Some(_) => Ok(block),
             None => self.allocated_without_entry(block, layout, scope),
         }
@@ -51,11 +49,7 @@ impl ContextNode {
 
     #[cold]
     #[inline(never)]
-    fn allocated_and_fold(
-        &self,
-        block: NonNull<u8>,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
+    fn allocated_and_fold(&self, block: NonNull<u8>, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         self.fold_own(scope);
         Ok(block)
     }
@@ -85,8 +79,7 @@ impl ContextNode {
         let entry = || table.find(self.slot(scope), self.tag(scope));
         // Without a budget the ceiling is no lease; an exact budget leases nothing.
         let is_leased = self.flags() & (CLOSED | BUDGETED) == BUDGETED && slice != 0;
-        let leased = entry()
-            .filter(|entry| is_leased && bytes <= entry.ceiling().wrapping_sub(entry.delta()));
+        let leased = entry().filter(|entry| is_leased && bytes <= entry.ceiling().wrapping_sub(entry.delta()));
         let Some(entry_before) = leased else {
             return self.allocate_checked(layout, scope, |backing| backing.allocate(layout, scope));
         };
@@ -105,17 +98,11 @@ impl ContextNode {
         block.or_else(|_| self.refused_by_backing(layout, scope))
     }
 
-    pub(crate) fn allocate_zeroed(
-        &self,
-        layout: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
+    pub(crate) fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        self.allocate_checked(layout, scope, |backing| {
-            backing.allocate_zeroed(layout, scope)
-        })
+        self.allocate_checked(layout, scope, |backing| backing.allocate_zeroed(layout, scope))
     }
 
     fn allocate_checked(
@@ -124,8 +111,7 @@ impl ContextNode {
         scope: Scope,
         call: impl FnOnce(&DynAllocator) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<NonNull<u8>, AllocError> {
-        self.call_checked(scope, layout.size() as u64, 1, call)?
-            .or_else(|_| self.refused_by_backing(layout, scope))
+        self.call_checked(scope, layout.size() as u64, 1, call)?.or_else(|_| self.refused_by_backing(layout, scope))
     }
 
     /// The outer error is this node's refusal, the inner one the backing's.
@@ -140,11 +126,7 @@ impl ContextNode {
         if self.flags() & CLOSED != 0 {
             return Err(self.refuse(scope, HostError::Closed { context: self.id() }));
         }
-        let reserved = if self.is_budgeted() {
-            Some(self.reserve(scope, bytes)?)
-        } else {
-            None
-        };
+        let reserved = if self.is_budgeted() { Some(self.reserve(scope, bytes)?) } else { None };
         let block = self.with_requester(call);
         if let Some(reserved) = reserved {
             reserved.conclude(blocks, block.is_ok());
@@ -180,12 +162,7 @@ impl ContextNode {
             return unsafe { self.deallocate_limited(block, layout, scope) };
         }
         match table.find(self.slot(scope), self.tag(scope)) {
-            Some(entry)
-                if entry
-                    .ceiling()
-                    .wrapping_add(entry.record_free(layout.size() as u64, 1))
-                    >= 0 =>
-            {
+            Some(entry) if entry.ceiling().wrapping_add(entry.record_free(layout.size() as u64, 1)) >= 0 => {
                 // SAFETY: this function's contract: the block is the backing's.
                 unsafe { self.backing().deallocate(block, layout, scope) }
             }
@@ -214,13 +191,7 @@ impl ContextNode {
     /// As [`ContextNode::deallocate`].
     #[cold]
     #[inline(never)]
-    unsafe fn freed_and_fold(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        scope: Scope,
-        is_counted: bool,
-    ) {
+    unsafe fn freed_and_fold(&self, block: NonNull<u8>, layout: Layout, scope: Scope, is_counted: bool) {
         if is_counted {
             self.fold_own(scope);
         } else {
@@ -249,13 +220,9 @@ impl ContextNode {
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
-        let Some(more) = (new.size() as u64)
-            .checked_sub(old.size() as u64)
-            .filter(|more| *more > 0)
-        else {
+        let Some(more) = (new.size() as u64).checked_sub(old.size() as u64).filter(|more| *more > 0) else {
             // SAFETY: this function's contract: the block is the backing's.
-            let shrunk =
-                self.with_requester(|backing| unsafe { backing.resize(block, old, new, scope) });
+            let shrunk = self.with_requester(|backing| unsafe { backing.resize(block, old, new, scope) });
             let Ok(block) = shrunk else {
                 return self.refused_by_backing(new, scope);
             };
@@ -282,17 +249,9 @@ impl ContextNode {
 
     /// `None` when the thread is ending or there are no thread-locals.
     #[inline]
-    pub(super) fn with_opened_entry<R>(
-        &self,
-        scope: Scope,
-        f: impl FnOnce(Option<&AccountEntry>) -> R,
-    ) -> R {
+    pub(super) fn with_opened_entry<R>(&self, scope: Scope, f: impl FnOnce(Option<&AccountEntry>) -> R) -> R {
         with_table(|table| {
-            f(table.and_then(|table| {
-                table
-                    .find(self.slot(scope), self.tag(scope))
-                    .or_else(|| table.open(self, scope))
-            }))
+            f(table.and_then(|table| table.find(self.slot(scope), self.tag(scope)).or_else(|| table.open(self, scope))))
         })
     }
 
@@ -323,33 +282,31 @@ impl ContextNode {
 
     #[cold]
     fn count_miss(&self, scope: Scope, bytes: u64, blocks: u64, allocated: bool) {
-        with_table(
-            |table| match table.and_then(|table| table.open(self, scope)) {
-                Some(entry) => {
-                    let fold = if allocated {
-                        entry.record_alloc(bytes, blocks)
-                    } else {
-                        let delta = entry.record_free(bytes, blocks);
-                        self.is_budgeted() || entry.ceiling().saturating_add(delta) < 0
-                    };
-                    if fold {
-                        self.fold(scope, entry);
-                    }
+        with_table(|table| match table.and_then(|table| table.open(self, scope)) {
+            Some(entry) => {
+                let fold = if allocated {
+                    entry.record_alloc(bytes, blocks)
+                } else {
+                    let delta = entry.record_free(bytes, blocks);
+                    self.is_budgeted() || entry.ceiling().saturating_add(delta) < 0
+                };
+                if fold {
+                    self.fold(scope, entry);
                 }
-                None => {
-                    let mut counts = Counts::default();
-                    if allocated {
-                        (counts.alloc_bytes, counts.alloc_blocks) = (bytes, blocks);
-                    } else {
-                        (counts.free_bytes, counts.free_blocks) = (bytes, blocks);
-                    }
-                    self.count_directly(scope, &counts);
-                    if !allocated && self.is_budgeted() {
-                        self.refund(bytes);
-                    }
+            }
+            None => {
+                let mut counts = Counts::default();
+                if allocated {
+                    (counts.alloc_bytes, counts.alloc_blocks) = (bytes, blocks);
+                } else {
+                    (counts.free_bytes, counts.free_blocks) = (bytes, blocks);
                 }
-            },
-        );
+                self.count_directly(scope, &counts);
+                if !allocated && self.is_budgeted() {
+                    self.refund(bytes);
+                }
+            }
+        });
     }
 
     #[cold]

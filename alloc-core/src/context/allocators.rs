@@ -14,20 +14,13 @@ macro_rules! host_allocator {
         // SAFETY: blocks come from the node's backing, whose contract is the same, and are freed to it.
         unsafe impl HostAllocator for $type {
             fn traits(&self) -> AllocatorTraits {
-                AllocatorTraits {
-                    tracks_requester: self.node().tracks_requester(),
-                    ..self.node().backing().traits()
-                }
+                AllocatorTraits { tracks_requester: self.node().tracks_requester(), ..self.node().backing().traits() }
             }
             #[inline]
             fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
                 self.node().allocate(layout, scope)
             }
-            fn allocate_zeroed(
-                &self,
-                layout: Layout,
-                scope: Scope,
-            ) -> Result<NonNull<u8>, AllocError> {
+            fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
                 self.node().allocate_zeroed(layout, scope)
             }
             #[inline]
@@ -52,8 +45,7 @@ macro_rules! host_allocator {
                 self.node().refusal(layout, scope)
             }
             fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
-                self.node()
-                    .with_requester(|backing| backing.validate_pointer(pointer, front))
+                self.node().with_requester(|backing| backing.validate_pointer(pointer, front))
             }
         }
     };

@@ -48,11 +48,7 @@ impl Backing {
         let allocator: NonNull<dyn HostAllocator + Sync + '_> = allocator;
         Self {
             // SAFETY: changes only the lifetime; the type's invariant.
-            allocator: unsafe {
-                transmute::<NonNull<dyn HostAllocator + Sync + '_>, NonNull<DynAllocator>>(
-                    allocator,
-                )
-            },
+            allocator: unsafe { transmute::<NonNull<dyn HostAllocator + Sync + '_>, NonNull<DynAllocator>>(allocator) },
             allocator_type: AllocatorType::of::<A>,
         }
     }
@@ -160,13 +156,7 @@ unsafe impl HostAllocator for Abandoned {
         Err(AllocError)
     }
     unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout, _: Scope) {}
-    unsafe fn resize(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        _: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn resize(&self, block: NonNull<u8>, old: Layout, new: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
         if new.size() <= old.size() && block.addr().get().is_multiple_of(new.align()) {
             Ok(block)
         } else {

@@ -53,10 +53,7 @@ impl ContextNode {
     /// The reservation belongs to the call, not to the entry, which may be evicted meanwhile.
     pub(crate) fn reserve(&self, scope: Scope, bytes: u64) -> Result<Reservation<'_>, AllocError> {
         let Some(signed) = i64::try_from(bytes).ok().filter(|_| bytes < IMPOSSIBLE) else {
-            let none = HostError::OutOfHostMemory {
-                bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-                scope,
-            };
+            let none = HostError::OutOfHostMemory { bytes: usize::try_from(bytes).unwrap_or(usize::MAX), scope };
             return Err(self.refuse(scope, self.shortage(bytes).unwrap_or(none)));
         };
         let reserved = self.reserve_once(scope, signed).or_else(|_| {
@@ -90,11 +87,7 @@ impl ContextNode {
         self.with_opened_entry(scope, |entry| {
             let Some(entry) = entry else {
                 if allocated {
-                    let counts = Counts {
-                        alloc_bytes: bytes,
-                        alloc_blocks: blocks,
-                        ..Counts::default()
-                    };
+                    let counts = Counts { alloc_bytes: bytes, alloc_blocks: blocks, ..Counts::default() };
                     self.count_directly(scope, &counts);
                 } else {
                     self.refund(bytes);
@@ -107,8 +100,7 @@ impl ContextNode {
             }
             // An entry keeps at most a slice of unused lease.
             let slice = self.slice().cast_signed();
-            if entry.ceiling().saturating_sub(entry.delta()) > slice
-                || entry.delta() > slice.clamp(FOLD_MIN, FOLD_MAX)
+            if entry.ceiling().saturating_sub(entry.delta()) > slice || entry.delta() > slice.clamp(FOLD_MIN, FOLD_MAX)
             {
                 self.fold(scope, entry);
             }
@@ -137,8 +129,7 @@ impl ContextNode {
 
     /// Includes nodes without a limit of their own, which can be moved. The budget lock is held.
     pub(super) fn charged(&self) -> impl Iterator<Item = &ContextNode> {
-        core::iter::successors(Some(self), |node| node.parent())
-            .take_while(|node| node.is_budgeted())
+        core::iter::successors(Some(self), |node| node.parent()).take_while(|node| node.is_budgeted())
     }
 
     /// 0 where a budget is exact.
@@ -169,10 +160,8 @@ impl ContextNode {
 
     /// The tree lock is held.
     pub(super) fn due_slice(&self) -> u64 {
-        let above = self
-            .parent()
-            .filter(|parent| parent.is_budgeted())
-            .map_or(FOLD_MAX.cast_unsigned(), ContextNode::slice);
+        let above =
+            self.parent().filter(|parent| parent.is_budgeted()).map_or(FOLD_MAX.cast_unsigned(), ContextNode::slice);
         self.budget.own_slice().min(above)
     }
 
@@ -218,15 +207,7 @@ impl super::node::BudgetCell {
 
     fn own_slice(&self) -> u64 {
         let limit = self.limit.get();
-        if limit == u64::MAX {
-            u64::MAX
-        } else {
-            Budget {
-                limit,
-                kind: self.kind(),
-            }
-            .slice()
-        }
+        if limit == u64::MAX { u64::MAX } else { Budget { limit, kind: self.kind() }.slice() }
     }
 
     pub(super) fn add(&self, bytes: u64) {
@@ -255,18 +236,11 @@ impl super::node::BudgetCell {
 }
 
 /// The budget lock is held. The error lacks the bytes that other threads lease.
-pub(super) fn has_room<'n>(
-    nodes: impl IntoIterator<Item = &'n ContextNode>,
-    bytes: u64,
-) -> Result<(), HostError> {
+pub(super) fn has_room<'n>(nodes: impl IntoIterator<Item = &'n ContextNode>, bytes: u64) -> Result<(), HostError> {
     for node in nodes {
         let short_by = bytes.saturating_sub(node.budget.room());
         if short_by > 0 {
-            return Err(HostError::OverBudget {
-                context: node.id(),
-                short_by,
-                leased_elsewhere: 0,
-            });
+            return Err(HostError::OverBudget { context: node.id(), short_by, leased_elsewhere: 0 });
         }
     }
     Ok(())
@@ -274,18 +248,11 @@ pub(super) fn has_room<'n>(
 
 /// The error is of a budget at or above `below`. The tree's lock is held.
 pub(super) fn with_leases(mut error: HostError, held: &Held<'_>, below: &ContextNode) -> HostError {
-    if let HostError::OverBudget {
-        context,
-        leased_elsewhere,
-        ..
-    } = &mut error
-        && let Some(node) = core::iter::successors(Some(below), |node| node.parent())
-            .find(|node| node.id() == *context)
+    if let HostError::OverBudget { context, leased_elsewhere, .. } = &mut error
+        && let Some(node) = core::iter::successors(Some(below), |node| node.parent()).find(|node| node.id() == *context)
     {
         let charged = node.budget_usage().map_or(0, |budget| budget.charged);
-        let live = super::tree::subtree_usage_under(held, node)
-            .total()
-            .live_bytes;
+        let live = super::tree::subtree_usage_under(held, node).total().live_bytes;
         *leased_elsewhere = charged.saturating_sub(live);
     }
     error
@@ -294,21 +261,14 @@ pub(super) fn with_leases(mut error: HostError, held: &Held<'_>, below: &Context
 impl ContextNode {
     #[cold]
     pub(super) fn refuse(&self, scope: Scope, error: HostError) -> AllocError {
-        threads::note_refusal(Refusal {
-            tag: self.tag(scope),
-            error,
-        });
+        threads::note_refusal(Refusal { tag: self.tag(scope), error });
         AllocError
     }
 
     /// The backing's reason may change later. No lock is held.
     #[cold]
     #[inline(never)]
-    pub(super) fn refused_by_backing(
-        &self,
-        layout: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
+    pub(super) fn refused_by_backing(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         Err(self.refuse(scope, self.backing().refusal(layout, scope)))
     }
 
@@ -326,8 +286,7 @@ impl ContextNode {
         if self.flags() & CLOSED != 0 {
             return HostError::Closed { context: self.id() };
         }
-        self.shortage(layout.size() as u64)
-            .unwrap_or_else(|| self.backing().refusal(layout, scope))
+        self.shortage(layout.size() as u64).unwrap_or_else(|| self.backing().refusal(layout, scope))
     }
 
     fn shortage(&self, bytes: u64) -> Option<HostError> {

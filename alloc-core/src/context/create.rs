@@ -6,9 +6,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::backing::{Backing, root_layout};
-use super::node::{
-    ABANDONED, BUDGETED, BUDGETS, ContextNode, OWNS_BACKING, STUCK, TRACKS_REQUESTER, retain,
-};
+use super::node::{ABANDONED, BUDGETED, BUDGETS, ContextNode, OWNS_BACKING, STUCK, TRACKS_REQUESTER, retain};
 use super::tree;
 use crate::budget::{Budget, BudgetKind};
 use crate::error::HostError;
@@ -72,11 +70,7 @@ unsafe fn begin_root(
         .and_then(|budget| own_bytes.checked_sub(budget.limit))
         .filter(|short| *short > 0)
     {
-        return Err(HostError::OverBudget {
-            context: node.id(),
-            short_by,
-            leased_elsewhere: 0,
-        });
+        return Err(HostError::OverBudget { context: node.id(), short_by, leased_elsewhere: 0 });
     }
     let block = node
         .with_requester(|backing| backing.allocate(layout, scope))
@@ -86,10 +80,8 @@ unsafe fn begin_root(
         // SAFETY: just allocated with this layout and scope.
         node.with_requester(|backing| unsafe { backing.deallocate(block, layout, scope) });
     });
-    let label = copy_label(options.label, |layout| {
-        node.with_requester(|backing| backing.allocate(layout, scope))
-    })
-    .map_err(|refused| node.backing().refusal(refused, scope))?;
+    let label = copy_label(options.label, |layout| node.with_requester(|backing| backing.allocate(layout, scope)))
+        .map_err(|refused| node.backing().refusal(refused, scope))?;
     core::mem::forget(unused);
     node.label = label;
     if let Some(budget) = options.budget {
@@ -104,11 +96,7 @@ fn finish_root(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
     // SAFETY: just placed.
     let this = unsafe { node.as_ref() };
     let (alloc_bytes, alloc_blocks) = this.record();
-    let counts = crate::account::Counts {
-        alloc_bytes,
-        alloc_blocks,
-        ..crate::account::Counts::default()
-    };
+    let counts = crate::account::Counts { alloc_bytes, alloc_blocks, ..crate::account::Counts::default() };
     this.count_directly(this.scope, &counts);
     tree::list_root(node);
     watch_forks();
@@ -125,15 +113,9 @@ pub(super) unsafe fn make_child(
     // SAFETY: the caller's reference.
     let parent = unsafe { above.as_ref() };
     let home = parent.scope;
-    let block = parent
-        .allocate(ContextNode::LAYOUT, home)
-        .map_err(|_| parent.refusal(ContextNode::LAYOUT, home))?;
+    let block = parent.allocate(ContextNode::LAYOUT, home).map_err(|_| parent.refusal(ContextNode::LAYOUT, home))?;
     // Freed also where the label's request unwinds.
-    let unused = NodeBlock {
-        node: parent,
-        block,
-        layout: ContextNode::LAYOUT,
-    };
+    let unused = NodeBlock { node: parent, block, layout: ContextNode::LAYOUT };
     let label = copy_label(options.label, |layout| parent.allocate(layout, home))
         .map_err(|layout| parent.refusal(layout, home))?;
     core::mem::forget(unused);
@@ -167,9 +149,7 @@ fn set_budget(node: &ContextNode, budget: Budget, above: Option<u64>) {
     node.budget.kind.set(budget.kind as u8);
     node.set_flags(BUDGETED);
     node.budget.limit.set(budget.limit);
-    node.budget
-        .slice
-        .set(above.map_or(budget.slice(), |slice| slice.min(budget.slice())));
+    node.budget.slice.set(above.map_or(budget.slice(), |slice| slice.min(budget.slice())));
 }
 
 #[inline]
@@ -273,11 +253,7 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
                 }
             };
             // The label is already freed.
-            if flags & TRACKS_REQUESTER != 0 {
-                with_identity(id, name, None, free)
-            } else {
-                free()
-            }
+            if flags & TRACKS_REQUESTER != 0 { with_identity(id, name, None, free) } else { free() }
         });
         return None;
     };
@@ -292,11 +268,7 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     Some(parent)
 }
 
-fn free_parts(
-    node: NonNull<ContextNode>,
-    label: Option<NonNull<[u8]>>,
-    mut free: impl FnMut(NonNull<u8>, Layout),
-) {
+fn free_parts(node: NonNull<ContextNode>, label: Option<NonNull<[u8]>>, mut free: impl FnMut(NonNull<u8>, Layout)) {
     if let Some(label) = label
         && let Ok(layout) = Layout::array::<u8>(label.len())
     {
@@ -319,13 +291,7 @@ pub struct ContextOptions<'a> {
 impl<'a> ContextOptions<'a> {
     /// A context called `name`; names need not be unique.
     pub const fn new(name: &'static str) -> Self {
-        Self {
-            name,
-            label: None,
-            scope: None,
-            budget: None,
-            backing: None,
-        }
+        Self { name, label: None, scope: None, budget: None, backing: None }
     }
 
     /// A second name, copied into memory of the parent. An empty label is none.

@@ -37,12 +37,7 @@ pub fn default_context() -> Option<ContextHandle> {
 /// The handle, where one was set before.
 pub fn set_default_context(context: ContextHandle) -> Result<(), ContextHandle> {
     let raw = context.into_raw();
-    let set = DEFAULT.compare_exchange(
-        null_mut(),
-        raw.as_ptr(),
-        Ordering::AcqRel,
-        Ordering::Acquire,
-    );
+    let set = DEFAULT.compare_exchange(null_mut(), raw.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
     match set {
         Ok(_) => Ok(()),
         // SAFETY: from `into_raw`, and not stored.

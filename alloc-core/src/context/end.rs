@@ -60,31 +60,11 @@ impl Outstanding {
 impl fmt::Display for Outstanding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = |count| if count == 1 { "" } else { "s" };
-        let Self {
-            bytes,
-            blocks,
-            contexts,
-            handles,
-            ..
-        } = *self;
-        write!(
-            f,
-            "{bytes} byte{} in {blocks} block{}, ",
-            s(bytes),
-            s(blocks)
-        )?;
-        write!(
-            f,
-            "{contexts} context{}, {handles} handle{} outstanding",
-            s(contexts),
-            s(handles)
-        )?;
+        let Self { bytes, blocks, contexts, handles, .. } = *self;
+        write!(f, "{bytes} byte{} in {blocks} block{}, ", s(bytes), s(blocks))?;
+        write!(f, "{contexts} context{}, {handles} handle{} outstanding", s(contexts), s(handles))?;
         if self.foreign_bytes > 0 {
-            write!(
-                f,
-                ", and {} bytes taken elsewhere still declared",
-                self.foreign_bytes
-            )?;
+            write!(f, ", and {} bytes taken elsewhere still declared", self.foreign_bytes)?;
         }
         Ok(())
     }
@@ -114,10 +94,9 @@ impl CloseError {
 impl fmt::Display for CloseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Outstanding(outstanding) => write!(
-                f,
-                "{outstanding}: free them and close again, or abandon the root"
-            ),
+            Self::Outstanding(outstanding) => {
+                write!(f, "{outstanding}: free them and close again, or abandon the root")
+            }
             Self::Misuse(rule) => rule.fmt(f),
         }
     }

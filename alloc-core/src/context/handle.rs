@@ -52,9 +52,7 @@ impl ContextHandle {
     /// # Errors
     /// [`HostError`]: closed, over budget (whose), out of memory.
     pub fn try_allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, HostError> {
-        self.node()
-            .allocate(layout, scope)
-            .map_err(|_| self.node().refusal(layout, scope))
+        self.node().allocate(layout, scope).map_err(|_| self.node().refusal(layout, scope))
     }
 
     /// Frees a block of [`try_allocate`](ContextHandle::try_allocate).
@@ -68,12 +66,7 @@ impl ContextHandle {
 
     /// As `allocate` of [`HostAllocator`](crate::HostAllocator), with the thread's table.
     #[inline]
-    pub fn allocate_on(
-        &self,
-        table: ThreadTable<'_>,
-        layout: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
+    pub fn allocate_on(&self, table: ThreadTable<'_>, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         self.node().allocate_on(table, layout, scope)
     }
 
@@ -82,13 +75,7 @@ impl ContextHandle {
     /// # Safety
     /// As there.
     #[inline]
-    pub unsafe fn free_on(
-        &self,
-        table: ThreadTable<'_>,
-        block: NonNull<u8>,
-        layout: Layout,
-        scope: Scope,
-    ) {
+    pub unsafe fn free_on(&self, table: ThreadTable<'_>, block: NonNull<u8>, layout: Layout, scope: Scope) {
         // SAFETY: this function's contract.
         unsafe { self.node().deallocate_on(table, block, layout, scope) }
     }
@@ -121,9 +108,7 @@ impl ContextHandle {
     #[must_use]
     pub fn parent(&self) -> Option<ContextHandle> {
         let _held = self.node().root().tree_lock.lock();
-        self.node().parent_ptr().map(|parent| Self {
-            node: node::retain(parent),
-        })
+        self.node().parent_ptr().map(|parent| Self { node: node::retain(parent) })
     }
 
     /// True once the context, or one above it, was closed.
@@ -203,9 +188,7 @@ impl ContextHandle {
 
 impl Clone for ContextHandle {
     fn clone(&self) -> Self {
-        Self {
-            node: node::retain(self.node),
-        }
+        Self { node: node::retain(self.node) }
     }
 }
 

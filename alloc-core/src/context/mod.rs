@@ -71,10 +71,7 @@ impl Context {
     ///
     /// The root keeps the address of `backing`: where `A` is a reference (`&dyn HostAllocator`), the address of the
     /// reference.
-    pub unsafe fn root<A: HostAllocator + Sync>(
-        backing: &A,
-        options: ContextOptions<'_>,
-    ) -> Result<Self, HostError> {
+    pub unsafe fn root<A: HostAllocator + Sync>(backing: &A, options: ContextOptions<'_>) -> Result<Self, HostError> {
         // SAFETY: this function's contract.
         let node = unsafe { create::make_root(Backing::of(backing), &options) }?;
         Ok(Self::owning(node))
@@ -172,9 +169,7 @@ impl Context {
     }
 
     fn owning(node: NonNull<ContextNode>) -> Self {
-        Self {
-            handle: ContextHandle::from_counted(node),
-        }
+        Self { handle: ContextHandle::from_counted(node) }
     }
 
     #[inline]
@@ -197,8 +192,7 @@ impl Drop for Context {
         let node = self.node();
         node.set_flags(ORPHANED);
         // A single reference: no children and no handles.
-        if node.flags() & DRAINED == 0
-            && (node.references.load(Ordering::Acquire) != 1 || !node.owned.get().is_null())
+        if node.flags() & DRAINED == 0 && (node.references.load(Ordering::Acquire) != 1 || !node.owned.get().is_null())
         {
             end::end_subtree(&self.handle);
         }

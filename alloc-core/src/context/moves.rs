@@ -51,13 +51,7 @@ impl Context {
             if old == above {
                 return Ok(());
             }
-            let context_move = ContextMove {
-                old,
-                newest: this,
-                oldest: this,
-                owner_is_here: true,
-                values: (0, 0),
-            };
+            let context_move = ContextMove { old, newest: this, oldest: this, owner_is_here: true, values: (0, 0) };
             context_move.apply(&held, above)?;
             old
         };
@@ -94,14 +88,10 @@ impl ContextMove {
         let held = source.root().tree_lock.lock();
         let link = |link: &AtomicPtr<ContextNode>| NonNull::new(link.get());
         if source.flags() & CLOSED != 0 {
-            return Err(HostError::Closed {
-                context: source.id(),
-            });
+            return Err(HostError::Closed { context: source.id() });
         }
-        let (Some(newest), Some(oldest)) = (
-            link(&source.tree.children.newest),
-            link(&source.tree.children.oldest),
-        ) else {
+        let (Some(newest), Some(oldest)) = (link(&source.tree.children.newest), link(&source.tree.children.oldest))
+        else {
             return Ok(false);
         };
         if !core::ptr::eq(source.root(), to.node().root()) {
@@ -110,13 +100,7 @@ impl ContextMove {
         if is_below(to.node(), source) {
             return Err(HostError::Misuse(Misuse::Cycle));
         }
-        let context_move = Self {
-            old,
-            newest,
-            oldest,
-            owner_is_here: false,
-            values,
-        };
+        let context_move = Self { old, newest, oldest, owner_is_here: false, values };
         act(&context_move, &held, above)?;
         if link(&source.tree.children.newest).is_none() {
             for _ in context_move.siblings() {
@@ -127,10 +111,7 @@ impl ContextMove {
         Ok(true)
     }
 
-    fn parents<'n>(
-        &'n self,
-        above: &'n NonNull<ContextNode>,
-    ) -> (&'n ContextNode, &'n ContextNode) {
+    fn parents<'n>(&'n self, above: &'n NonNull<ContextNode>) -> (&'n ContextNode, &'n ContextNode) {
         // SAFETY: the caller refers to both parents.
         let old = unsafe { self.old.as_ref() };
         // SAFETY: the caller refers to both parents.
@@ -165,22 +146,14 @@ impl ContextMove {
                 && child.tree.children.newest.get().is_null()
                 && child.references.load(Ordering::Acquire) == 1
         };
-        if new.is_budgeted()
-            && !self
-                .siblings()
-                .all(|child| child.is_budgeted() || is_quiet(child))
-        {
+        if new.is_budgeted() && !self.siblings().all(|child| child.is_budgeted() || is_quiet(child)) {
             return Err(HostError::Misuse(Misuse::InUse));
         }
         Ok(())
     }
 
     /// The caller has excluded cycles, and releases one reference of the old parent per sibling.
-    pub(crate) fn apply(
-        &self,
-        held: &Held<'_>,
-        above: NonNull<ContextNode>,
-    ) -> Result<(), HostError> {
+    pub(crate) fn apply(&self, held: &Held<'_>, above: NonNull<ContextNode>) -> Result<(), HostError> {
         self.check(held, above)?;
         let (old, new) = self.parents(&above);
         let charged = self.charge(above).or_else(|_| {
@@ -191,11 +164,7 @@ impl ContextMove {
         charged.map_err(|error| with_leases(error, held, new))?;
         self.count(old, new);
         // SAFETY: the link rule; the lock is held.
-        old.tree
-            .children
-            .detach(unsafe { self.newest.as_ref() }, unsafe {
-                self.oldest.as_ref()
-            });
+        old.tree.children.detach(unsafe { self.newest.as_ref() }, unsafe { self.oldest.as_ref() });
         new.tree.children.put_first(self.newest, self.oldest);
         for child in self.siblings() {
             node::retain(above);
@@ -212,19 +181,13 @@ impl ContextMove {
         for child in self.siblings().filter(begins) {
             child.evict_entries();
             let live = Scope::ALL.map(|scope| child.folded_usage(scope).live_bytes);
-            let charged = live
-                .into_iter()
-                .fold(child.lost_bytes(), u64::saturating_add);
+            let charged = live.into_iter().fold(child.lost_bytes(), u64::saturating_add);
             child.budget.charged.set(charged);
         }
         let _budget = new.root().budget_lock.lock();
         let (mut below, mut here) = (0u64, self.values.0);
         for child in self.siblings() {
-            let charged = if new.is_budgeted() || child.is_budgeted() {
-                child.budget.charged.get()
-            } else {
-                0
-            };
+            let charged = if new.is_budgeted() || child.is_budgeted() { child.budget.charged.get() } else { 0 };
             below = below.saturating_add(charged);
             here = here.saturating_add(child.record().0);
         }

@@ -11,9 +11,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::backing::{Abandoned, Backing, DynAllocator};
-use crate::account::{
-    AccountRow, Counts, ForeignCells, ForeignKind, ForeignUsage, ScopeUsage, evict, slot,
-};
+use crate::account::{AccountRow, Counts, ForeignCells, ForeignKind, ForeignUsage, ScopeUsage, evict, slot};
 use crate::error::ContextId;
 use crate::requester::with_identity;
 use crate::scope::Scope;
@@ -86,10 +84,7 @@ pub(crate) struct NodeList {
 
 impl NodeList {
     pub(super) const fn new() -> Self {
-        Self {
-            newest: AtomicPtr::new(core::ptr::null_mut()),
-            oldest: AtomicPtr::new(core::ptr::null_mut()),
-        }
+        Self { newest: AtomicPtr::new(core::ptr::null_mut()), oldest: AtomicPtr::new(core::ptr::null_mut()) }
     }
 }
 
@@ -162,11 +157,7 @@ impl ContextNode {
     ) -> Self {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the type's invariant: the new node has the backing.
-        let flags = if unsafe { backing.get() }.traits().tracks_requester {
-            TRACKS_REQUESTER
-        } else {
-            0
-        };
+        let flags = if unsafe { backing.get() }.traits().tracks_requester { TRACKS_REQUESTER } else { 0 };
         Self {
             backing,
             tag_base: serial << 3,
@@ -179,10 +170,7 @@ impl ContextNode {
             tree: TreeLinks::default(),
             name,
             label,
-            budget: BudgetCell {
-                limit: AtomicU64::new(u64::MAX),
-                ..BudgetCell::default()
-            },
+            budget: BudgetCell { limit: AtomicU64::new(u64::MAX), ..BudgetCell::default() },
             closed_children: ClosedSums::default(),
             foreign: ForeignCells::default(),
             rows: [const { AccountRow::new() }; Scope::COUNT],
@@ -289,15 +277,8 @@ impl ContextNode {
 
     pub(crate) fn record(&self) -> (u64, u64) {
         let label = self.label.map_or(0, |label| label.len() as u64);
-        let record = if self.flags() & OWNS_BACKING == 0 {
-            Self::LAYOUT
-        } else {
-            self.backing.root_layout()
-        };
-        (
-            (record.size() as u64).saturating_add(label),
-            1 + u64::from(label > 0),
-        )
+        let record = if self.flags() & OWNS_BACKING == 0 { Self::LAYOUT } else { self.backing.root_layout() };
+        ((record.size() as u64).saturating_add(label), 1 + u64::from(label > 0))
     }
 
     /// A reader that sees a count in the part must see this.
@@ -320,11 +301,7 @@ impl ContextNode {
     }
 
     pub(crate) fn foreign_usage(&self) -> [ForeignUsage; ForeignKind::COUNT] {
-        if self.uses(FOREIGN) {
-            self.foreign.usage()
-        } else {
-            Default::default()
-        }
+        if self.uses(FOREIGN) { self.foreign.usage() } else { Default::default() }
     }
 
     pub(crate) fn folded_usage(&self, scope: Scope) -> ScopeUsage {
@@ -342,12 +319,7 @@ impl ContextNode {
     }
 
     pub(super) fn lost_bytes(&self) -> u64 {
-        Scope::ALL.into_iter().fold(0, |sum, scope| {
-            self.closed_children
-                .sum(scope)
-                .live_bytes
-                .saturating_add(sum)
-        })
+        Scope::ALL.into_iter().fold(0, |sum, scope| self.closed_children.sum(scope).live_bytes.saturating_add(sum))
     }
 
     /// No thread uses the node.
@@ -382,17 +354,8 @@ pub(super) fn retain(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
 pub(super) fn retain_living(node: &ContextNode) -> bool {
     let mut references = node.references.get();
     while references != 0 {
-        let more = if references >= STUCK {
-            STUCK
-        } else {
-            references.saturating_add(1)
-        };
-        match node.references.compare_exchange_weak(
-            references,
-            more,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
+        let more = if references >= STUCK { STUCK } else { references.saturating_add(1) };
+        match node.references.compare_exchange_weak(references, more, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(now) => references = now,
         }

@@ -25,12 +25,7 @@ pub(crate) fn check_transfer(from: &ContextNode, to: &ContextNode) -> Result<(),
 
 /// The blocks are in `from`'s default scope; `to` frees them from then on, in the same scope. A refusal changes
 /// nothing.
-pub(crate) fn transfer(
-    from: &ContextNode,
-    to: &ContextNode,
-    blocks: u64,
-    bytes: u64,
-) -> Result<(), HostError> {
+pub(crate) fn transfer(from: &ContextNode, to: &ContextNode, blocks: u64, bytes: u64) -> Result<(), HostError> {
     if core::ptr::eq(from, to) || bytes == 0 {
         return Ok(());
     }
@@ -49,11 +44,7 @@ pub(crate) fn transfer(
     Ok(())
 }
 
-pub(crate) fn check_room(
-    from: &ContextNode,
-    to: &ContextNode,
-    bytes: u64,
-) -> Result<(), HostError> {
+pub(crate) fn check_room(from: &ContextNode, to: &ContextNode, bytes: u64) -> Result<(), HostError> {
     if to.is_budgeted() {
         let held = to.root().tree_lock.lock();
         to.charge_unshared(&held, from, bytes)?;
@@ -68,31 +59,18 @@ pub(super) fn unshared_budgets<'n>(
     other: &ContextNode,
 ) -> impl Iterator<Item = &'n ContextNode> + use<'n> {
     let same_tree = core::ptr::eq(node.root(), other.root());
-    let (here, there) = (
-        node.charged().count(),
-        if same_tree {
-            other.charged().count()
-        } else {
-            0
-        },
-    );
+    let (here, there) = (node.charged().count(), if same_tree { other.charged().count() } else { 0 });
     let mine = node.charged().skip(here.saturating_sub(there));
     let theirs = other.charged().skip(there.saturating_sub(here));
     let common = mine
         .zip(theirs)
         .find(|(mine, theirs)| core::ptr::eq(*mine, *theirs))
         .map(|(common, _)| core::ptr::from_ref(common));
-    node.charged()
-        .take_while(move |at| common != Some(core::ptr::from_ref(*at)))
+    node.charged().take_while(move |at| common != Some(core::ptr::from_ref(*at)))
 }
 
 impl ContextNode {
-    fn charge_unshared(
-        &self,
-        held: &Held<'_>,
-        other: &ContextNode,
-        bytes: u64,
-    ) -> Result<(), HostError> {
+    fn charge_unshared(&self, held: &Held<'_>, other: &ContextNode, bytes: u64) -> Result<(), HostError> {
         let charge = || {
             let _held = self.root().budget_lock.lock();
             has_room(unshared_budgets(self, other), bytes)?;
@@ -120,11 +98,7 @@ impl ContextNode {
         }
         self.with_opened_entry(scope, |entry| {
             let Some(entry) = entry else {
-                let counts = Counts {
-                    free_bytes: bytes,
-                    free_blocks: blocks,
-                    ..Counts::default()
-                };
+                let counts = Counts { free_bytes: bytes, free_blocks: blocks, ..Counts::default() };
                 return self.count_directly(scope, &counts);
             };
             // The bytes leave the lease with the blocks.

@@ -32,9 +32,7 @@ pub(crate) fn recharge() {
             each_under(&held, root, |node, _| {
                 if node.is_budgeted() {
                     // A row that is locked for ever has at most what was charged.
-                    let live = node
-                        .try_live_bytes()
-                        .unwrap_or_else(|| node.budget.charged.get());
+                    let live = node.try_live_bytes().unwrap_or_else(|| node.budget.charged.get());
                     let own = live.saturating_add(node.lost_bytes());
                     node.budget.charged.set(0);
                     node.charged().for_each(|above| above.budget.add(own));
@@ -107,10 +105,7 @@ impl NodeList {
         // SAFETY: about to be linked, hence alive.
         unsafe { oldest.as_ref() }.tree.next.set(first);
         // SAFETY: about to be linked, hence alive.
-        unsafe { newest.as_ref() }
-            .tree
-            .prev
-            .set(core::ptr::null_mut());
+        unsafe { newest.as_ref() }.tree.prev.set(core::ptr::null_mut());
         self.newest.set(newest.as_ptr());
     }
 
@@ -142,11 +137,7 @@ pub(crate) fn each(top: &ContextNode, visit: impl FnMut(&ContextNode, usize)) {
     each_under(&held, top, visit);
 }
 
-pub(super) fn each_under(
-    _: &Held<'_>,
-    top: &ContextNode,
-    mut visit: impl FnMut(&ContextNode, usize),
-) {
+pub(super) fn each_under(_: &Held<'_>, top: &ContextNode, mut visit: impl FnMut(&ContextNode, usize)) {
     let (mut at, mut depth) = (top, 0usize);
     loop {
         visit(at, depth);
@@ -182,10 +173,7 @@ pub(crate) fn close(top: &ContextNode) {
 /// drained.
 ///
 /// All are closed. `after` is the node that the last call returned, still referenced by the caller.
-pub(super) fn next_to_drain(
-    top: NonNull<ContextNode>,
-    after: Option<NonNull<ContextNode>>,
-) -> NonNull<ContextNode> {
+pub(super) fn next_to_drain(top: NonNull<ContextNode>, after: Option<NonNull<ContextNode>>) -> NonNull<ContextNode> {
     // SAFETY: the caller's reference.
     let root = unsafe { top.as_ref() }.root();
     let _held = root.tree_lock.lock();
@@ -255,14 +243,8 @@ pub(crate) fn node_usage(node: &ContextNode) -> Usage {
     usage_by(node, |row, tag| Some(read_row(row, tag))).unwrap_or_default()
 }
 
-pub(super) fn usage_by(
-    node: &ContextNode,
-    read: impl Fn(&AccountRow, u64) -> Option<ScopeUsage>,
-) -> Option<Usage> {
-    let mut usage = Usage {
-        foreign: node.foreign_usage(),
-        ..Usage::default()
-    };
+pub(super) fn usage_by(node: &ContextNode, read: impl Fn(&AccountRow, u64) -> Option<ScopeUsage>) -> Option<Usage> {
+    let mut usage = Usage { foreign: node.foreign_usage(), ..Usage::default() };
     for (place, scope) in usage.scopes.iter_mut().zip(Scope::ALL) {
         if node.counts_in(scope) {
             *place = read(node.row(scope), node.tag(scope))?;
@@ -275,10 +257,7 @@ pub(crate) fn gone_usage(node: &ContextNode) -> Usage {
     if !node.uses(GONE) {
         return Usage::default();
     }
-    Usage {
-        scopes: Scope::ALL.map(|scope| node.closed_children.sum(scope)),
-        foreign: node.foreign.gone(),
-    }
+    Usage { scopes: Scope::ALL.map(|scope| node.closed_children.sum(scope)), foreign: node.foreign.gone() }
 }
 
 /// The totals include ended nodes.

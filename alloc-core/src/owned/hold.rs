@@ -17,13 +17,8 @@ impl ContextHandle {
     /// As [`remove`](ContextHandle::remove); [`Misuse::Held`] only while the value is held for writing.
     #[inline]
     pub fn get<T: Send + Sync + 'static>(&self, id: Owned<T>) -> Result<Hold<'_, T>, HostError> {
-        let place = SlotReference::hold(self.node(), id, |holds| {
-            (holds < MAX_HOLDS).then_some(holds.wrapping_add(1))
-        })?;
-        Ok(Hold {
-            value: place.value.cast(),
-            _place: place,
-        })
+        let place = SlotReference::hold(self.node(), id, |holds| (holds < MAX_HOLDS).then_some(holds.wrapping_add(1)))?;
+        Ok(Hold { value: place.value.cast(), _place: place })
     }
 
     /// Holds a value for writing: as [`get`](ContextHandle::get), for one hold alone.
@@ -32,13 +27,8 @@ impl ContextHandle {
     /// As [`get`](ContextHandle::get); [`Misuse::Held`] while there is any other hold.
     #[inline]
     pub fn get_mut<T: Send + 'static>(&self, id: Owned<T>) -> Result<HoldMut<'_, T>, HostError> {
-        let place =
-            SlotReference::hold(self.node(), id, |holds| (holds == 0).then_some(EXCLUSIVE))?;
-        Ok(HoldMut {
-            value: place.value.cast(),
-            _place: place,
-            writes: PhantomData,
-        })
+        let place = SlotReference::hold(self.node(), id, |holds| (holds == 0).then_some(EXCLUSIVE))?;
+        Ok(HoldMut { value: place.value.cast(), _place: place, writes: PhantomData })
     }
 }
 
@@ -51,22 +41,13 @@ struct SlotReference<'c> {
 
 impl<'c> SlotReference<'c> {
     #[inline]
-    fn hold<T>(
-        node: &'c ContextNode,
-        id: Owned<T>,
-        more: impl FnOnce(u32) -> Option<u32>,
-    ) -> Result<Self, HostError> {
+    fn hold<T>(node: &'c ContextNode, id: Owned<T>, more: impl FnOnce(u32) -> Option<u32>) -> Result<Self, HostError> {
         let table = locked_for(node, id)?;
         let (slot, _) = look_up(node, &table, id)?;
         let before = slot.holds.get();
         let holds = more(before).ok_or(HostError::Misuse(Misuse::Held))?;
         slot.holds.set(holds);
-        Ok(Self {
-            node,
-            slot: id.slot(),
-            value: slot.value.get(),
-            share: holds.wrapping_sub(before),
-        })
+        Ok(Self { node, slot: id.slot(), value: slot.value.get(), share: holds.wrapping_sub(before) })
     }
 }
 
@@ -179,12 +160,7 @@ unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
     pub(super) fn new(context: ContextId, put: &Put) -> Self {
-        Self {
-            context,
-            slot: put.slot,
-            generation: put.generation,
-            value: PhantomData,
-        }
+        Self { context, slot: put.slot, generation: put.generation, value: PhantomData }
     }
 
     /// The context that owned the value when this id was made.
@@ -213,9 +189,7 @@ impl<T> Copy for Owned<T> {}
 
 impl<T> PartialEq for Owned<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.context == other.context
-            && self.slot == other.slot
-            && self.generation == other.generation
+        self.context == other.context && self.slot == other.slot && self.generation == other.generation
     }
 }
 
@@ -231,13 +205,6 @@ impl<T> Hash for Owned<T> {
 
 impl<T> fmt::Debug for Owned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Owned<{}>({}, {:?}, {})",
-            core::any::type_name::<T>(),
-            self.context,
-            self.slot,
-            self.generation
-        )
+        write!(f, "Owned<{}>({}, {:?}, {})", core::any::type_name::<T>(), self.context, self.slot, self.generation)
     }
 }

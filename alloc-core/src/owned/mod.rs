@@ -1,8 +1,6 @@
 use core::alloc::Layout;
 
-use crate::context::{
-    CLOSED, Context, ContextHandle, ContextMove, ContextNode, check_room, check_transfer, transfer,
-};
+use crate::context::{CLOSED, Context, ContextHandle, ContextMove, ContextNode, check_room, check_transfer, transfer};
 use crate::error::{HostError, Misuse};
 use crate::rejected::Rejected;
 use crate::unwind::{Defer, run_to_end};
@@ -52,10 +50,7 @@ impl ContextHandle {
         let node = self.node();
         let layout = Layout::new::<T>();
         let Ok(block) = node.allocate(layout, node.scope) else {
-            return Err(Rejected {
-                value,
-                error: node.refusal(layout, node.scope),
-            });
+            return Err(Rejected { value, error: node.refusal(layout, node.scope) });
         };
         // SAFETY: a new block with the layout of a `T`.
         unsafe { block.cast::<T>().write(value) };
@@ -131,11 +126,7 @@ fn find<'t, T>(
     id: Owned<T>,
 ) -> Result<(&'t ValueSlot, &'static ValueType), HostError> {
     let (slot, kind) = look_up(node, table, id)?;
-    if slot.is_free_to_go() {
-        Ok((slot, kind))
-    } else {
-        Err(HostError::Misuse(Misuse::Held))
-    }
+    if slot.is_free_to_go() { Ok((slot, kind)) } else { Err(HostError::Misuse(Misuse::Held)) }
 }
 
 #[inline]
@@ -147,11 +138,7 @@ fn look_up<'t, T>(
     // SAFETY: the slot rule; the id's context is this node.
     let slot: &'t ValueSlot = unsafe { id.slot().as_ref() };
     match slot.kind.get() {
-        Some(kind)
-            if slot.generation.get() == id.generation() && slot.holds.get() & DOOMED == 0 =>
-        {
-            Ok((slot, kind))
-        }
+        Some(kind) if slot.generation.get() == id.generation() && slot.holds.get() & DOOMED == 0 => Ok((slot, kind)),
         _ if node.flags() & CLOSED != 0 => Err(HostError::Closed { context: node.id() }),
         _ => Err(HostError::Misuse(Misuse::NotOwned)),
     }
@@ -169,11 +156,7 @@ impl RemovedValue {
     }
 
     fn block<'n>(&self, node: &'n ContextNode) -> NodeBlock<'n> {
-        NodeBlock {
-            node,
-            block: self.value,
-            layout: self.kind.layout,
-        }
+        NodeBlock { node, block: self.value, layout: self.kind.layout }
     }
 
     /// # Safety
@@ -199,8 +182,7 @@ fn clearing(node: &ContextNode) -> impl FnMut() -> bool {
     }
     move || {
         // A held value of an ended context is doomed under the lock.
-        let next =
-            table::lock(node).and_then(|table| table.next_to_clear(node.flags() & CLOSED != 0));
+        let next = table::lock(node).and_then(|table| table.next_to_clear(node.flags() & CLOSED != 0));
         next.is_some_and(|removed| {
             removed.destroy(node);
             true
@@ -231,11 +213,7 @@ impl ContextHandle {
     /// [`Misuse::OtherBacking`] and [`Misuse::OtherScope`] when the contexts differ in these; [`HostError::Closed`];
     /// [`HostError::OverBudget`].
     #[doc(alias("ralloc_steal", "talloc_steal"))]
-    pub fn steal<T: Send + 'static>(
-        &self,
-        from: &ContextHandle,
-        id: Owned<T>,
-    ) -> Result<Owned<T>, HostError> {
+    pub fn steal<T: Send + 'static>(&self, from: &ContextHandle, id: Owned<T>) -> Result<Owned<T>, HostError> {
         let (source, node) = (from.node(), self.node());
         check_transfer(source, node)?;
         drop(locked_for(source, id)?);
@@ -287,14 +265,8 @@ impl ContextHandle {
                 return adopt_all(from, self, values, theirs.as_ref().zip(ours.as_ref()));
             }
             drop((theirs, ours));
-            ContextMove::of_children(from, self, values, |context_move, held, above| {
-                context_move.check(held, above)
-            })?;
-            check_room(
-                source,
-                node,
-                values.0.saturating_add(table::growth(node, missing)),
-            )?;
+            ContextMove::of_children(from, self, values, |context_move, held, above| context_move.check(held, above))?;
+            check_room(source, node, values.0.saturating_add(table::growth(node, missing)))?;
             table::grow_by(node, missing)?;
         }
     }
@@ -310,9 +282,7 @@ fn adopt_all(
     if node.flags() & CLOSED != 0 {
         return Err(HostError::Closed { context: node.id() });
     }
-    if !ContextMove::of_children(from, to, values, |context_move, held, above| {
-        context_move.apply(held, above)
-    })? {
+    if !ContextMove::of_children(from, to, values, |context_move, held, above| context_move.apply(held, above))? {
         transfer(source, node, values.1, values.0)?;
     }
     let Some((theirs, ours)) = tables else {

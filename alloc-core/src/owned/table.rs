@@ -75,27 +75,16 @@ impl core::ops::Deref for Locked<'_> {
 
 pub(super) fn of(node: &ContextNode) -> Option<&ValueTable> {
     // SAFETY: a node's table is freed with the node.
-    unsafe {
-        node.owned
-            .load(Ordering::Acquire)
-            .cast::<ValueTable>()
-            .as_ref()
-    }
+    unsafe { node.owned.load(Ordering::Acquire).cast::<ValueTable>().as_ref() }
 }
 
 #[inline]
 pub(super) fn lock(node: &ContextNode) -> Option<Locked<'_>> {
-    of(node).map(|table| Locked {
-        table,
-        _held: table.lock.lock(),
-    })
+    of(node).map(|table| Locked { table, _held: table.lock.lock() })
 }
 
 /// The context with the lower number is locked first.
-pub(super) fn lock_both<'n>(
-    one: &'n ContextNode,
-    other: &'n ContextNode,
-) -> (Option<Locked<'n>>, Option<Locked<'n>>) {
+pub(super) fn lock_both<'n>(one: &'n ContextNode, other: &'n ContextNode) -> (Option<Locked<'n>>, Option<Locked<'n>>) {
     if one.id() < other.id() {
         let first = lock(one);
         (first, lock(other))
@@ -119,10 +108,7 @@ impl ValueTable {
         slot.holds.set(0);
         self.live.push(slot);
         self.count(kind.layout);
-        Some(Put {
-            slot: NonNull::from(slot),
-            generation: slot.generation.get(),
-        })
+        Some(Put { slot: NonNull::from(slot), generation: slot.generation.get() })
     }
 
     pub(super) fn room(&self) -> usize {
@@ -186,10 +172,7 @@ impl ValueTable {
         if generation != LAST_GENERATION {
             self.free.push_free(slot);
         }
-        RemovedValue {
-            value: slot.value.get(),
-            kind,
-        }
+        RemovedValue { value: slot.value.get(), kind }
     }
 
     /// The context has ended, and the value is held.
@@ -203,8 +186,7 @@ impl ValueTable {
         if slot.holds.get() & DOOMED == 0 {
             let size = kind.layout.size() as u64;
             self.bytes.set(self.bytes.get().saturating_sub(size));
-            self.blocks
-                .set(self.blocks.get().saturating_sub(u64::from(size > 0)));
+            self.blocks.set(self.blocks.get().saturating_sub(u64::from(size > 0)));
         }
     }
 
@@ -212,8 +194,7 @@ impl ValueTable {
     fn count(&self, layout: Layout) {
         let size = layout.size() as u64;
         self.bytes.set(self.bytes.get().wrapping_add(size));
-        self.blocks
-            .set(self.blocks.get().wrapping_add(u64::from(size > 0)));
+        self.blocks.set(self.blocks.get().wrapping_add(u64::from(size > 0)));
     }
 }
 
@@ -245,11 +226,7 @@ impl ValueType {
         impl<T> Of<T> {
             const VALUE_TYPE: ValueType = ValueType {
                 layout: Layout::new::<T>(),
-                destroy: if core::mem::needs_drop::<T>() {
-                    Some(Self::destroy)
-                } else {
-                    None
-                },
+                destroy: if core::mem::needs_drop::<T>() { Some(Self::destroy) } else { None },
             };
 
             /// # Safety
@@ -306,9 +283,7 @@ pub(super) struct List {
 
 impl List {
     pub(super) const fn new() -> Self {
-        Self {
-            newest: Cell::new(ptr::null()),
-        }
+        Self { newest: Cell::new(ptr::null()) }
     }
 
     pub(super) fn newest(&self) -> Option<&ValueSlot> {
@@ -375,11 +350,7 @@ struct First {
     slots: [MaybeUninit<ValueSlot>; MIN_SEGMENT as usize],
 }
 
-pub(super) fn put(
-    node: &ContextNode,
-    value: NonNull<u8>,
-    kind: &'static ValueType,
-) -> Result<Put, HostError> {
+pub(super) fn put(node: &ContextNode, value: NonNull<u8>, kind: &'static ValueType) -> Result<Put, HostError> {
     loop {
         if let Some(table) = lock(node) {
             if node.flags() & CLOSED != 0 {
@@ -400,15 +371,8 @@ pub(super) fn grow_by(node: &ContextNode, missing: usize) -> Result<(), HostErro
         return begin(node);
     };
     let (layout, slots) = segment(size).ok_or(HostError::TooLarge)?;
-    let block = node
-        .allocate(layout, node.scope)
-        .map_err(|_| node.refusal(layout, node.scope))?
-        .cast::<Segment>();
-    let unused = NodeBlock {
-        node,
-        block: block.cast(),
-        layout,
-    };
+    let block = node.allocate(layout, node.scope).map_err(|_| node.refusal(layout, node.scope))?.cast::<Segment>();
+    let unused = NodeBlock { node, block: block.cast(), layout };
     if of(node).is_none() {
         begin(node)?;
     }
@@ -419,12 +383,7 @@ pub(super) fn grow_by(node: &ContextNode, missing: usize) -> Result<(), HostErro
     unsafe { init_slots(first, size) };
     if let Some(table) = lock(node) {
         // SAFETY: the block is new.
-        unsafe {
-            block.write(Segment {
-                older: table.segments.get(),
-                slots: size,
-            })
-        };
+        unsafe { block.write(Segment { older: table.segments.get(), slots: size }) };
         table.segments.set(block.as_ptr());
         // SAFETY: just written; at least one was missing.
         unsafe { table.add_slots(first, size) };
@@ -444,24 +403,13 @@ pub(crate) struct NodeBlock<'n> {
 impl Drop for NodeBlock<'_> {
     fn drop(&mut self) {
         // SAFETY: the node's block, in its default scope with this layout.
-        unsafe {
-            self.node
-                .deallocate(self.block, self.layout, self.node.scope)
-        };
+        unsafe { self.node.deallocate(self.block, self.layout, self.node.scope) };
     }
 }
 
 pub(super) fn growth(node: &ContextNode, missing: usize) -> u64 {
-    let table = if of(node).is_none() {
-        size_of::<First>()
-    } else {
-        0
-    };
-    let segment = segment_size(node, missing)
-        .ok()
-        .flatten()
-        .and_then(segment)
-        .map_or(0, |(layout, _)| layout.size());
+    let table = if of(node).is_none() { size_of::<First>() } else { 0 };
+    let segment = segment_size(node, missing).ok().flatten().and_then(segment).map_or(0, |(layout, _)| layout.size());
     (table as u64).saturating_add(segment as u64)
 }
 
@@ -477,10 +425,7 @@ fn segment_size(node: &ContextNode, missing: usize) -> Result<Option<u32>, HostE
 
 fn begin(node: &ContextNode) -> Result<(), HostError> {
     let layout = Layout::new::<First>();
-    let block = node
-        .allocate(layout, node.scope)
-        .map_err(|_| node.refusal(layout, node.scope))?
-        .cast::<First>();
+    let block = node.allocate(layout, node.scope).map_err(|_| node.refusal(layout, node.scope))?.cast::<First>();
     let table = ValueTable {
         lock: Lock::new(),
         free: List::new(),
@@ -503,16 +448,7 @@ fn begin(node: &ContextNode) -> Result<(), HostError> {
     let table = unsafe { at.as_ref() };
     // SAFETY: written above, behind the table.
     unsafe { table.add_slots(slots, MIN_SEGMENT) };
-    if node
-        .owned
-        .compare_exchange(
-            ptr::null_mut(),
-            at.as_ptr().cast(),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        )
-        .is_err()
-    {
+    if node.owned.compare_exchange(ptr::null_mut(), at.as_ptr().cast(), Ordering::AcqRel, Ordering::Acquire).is_err() {
         // SAFETY: this block was never published.
         unsafe { node.deallocate(block.cast(), layout, node.scope) };
     }

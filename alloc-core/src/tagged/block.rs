@@ -52,12 +52,7 @@ impl TaggedBlock {
     /// # Safety
     /// See the type.
     #[inline(always)]
-    pub unsafe fn allocate_on(
-        self,
-        table: ThreadTable<'_>,
-        size: usize,
-        fill: Fill,
-    ) -> Result<Self, HostError> {
+    pub unsafe fn allocate_on(self, table: ThreadTable<'_>, size: usize, fill: Fill) -> Result<Self, HostError> {
         // SAFETY: the tree rule.
         let parent = unsafe { self.block() };
         if parent.is_slot() {
@@ -182,11 +177,7 @@ impl TaggedBlock {
     pub unsafe fn size(self) -> usize {
         // SAFETY: the tree rule.
         let block = unsafe { self.block() };
-        if block.is_slot() {
-            collector::size(block)
-        } else {
-            block.size()
-        }
+        if block.is_slot() { collector::size(block) } else { block.size() }
     }
 
     /// The domain that the block was allocated in.
@@ -215,10 +206,7 @@ impl TaggedBlock {
     /// # Safety
     /// See the type.
     #[doc(alias("ralloc_set_destructor"))]
-    pub unsafe fn set_destructor(
-        self,
-        destructor: Option<TaggedDestructor>,
-    ) -> Result<(), HostError> {
+    pub unsafe fn set_destructor(self, destructor: Option<TaggedDestructor>) -> Result<(), HostError> {
         // SAFETY: the tree rule.
         let block = unsafe { self.block() };
         if block.is_collected() || collector::is_collector(block) {
@@ -228,8 +216,7 @@ impl TaggedBlock {
             return Err(HostError::Misuse(Misuse::Dying));
         }
         let number = match destructor {
-            Some(destructor) => header::number_of_destructor(destructor)
-                .ok_or(HostError::Misuse(Misuse::TableFull))?,
+            Some(destructor) => header::number_of_destructor(destructor).ok_or(HostError::Misuse(Misuse::TableFull))?,
             None => 0,
         };
         block.set_destructor_number(number);

@@ -198,9 +198,8 @@ impl GcBlocks {
             // SAFETY: the tree rule.
             ThreadTable::with(|table| unsafe { sweep(collector, table) });
         }
-        let is_dead = |block: &Block| {
-            block.is_collected() && block.has(MARKED) != collector.has(MARKED) && !block.has(DYING)
-        };
+        let is_dead =
+            |block: &Block| block.is_collected() && block.has(MARKED) != collector.has(MARKED) && !block.has(DYING);
         let mut dead = tree::children(collector).filter(is_dead);
         let Some(first) = dead.next() else { return };
         // Allocators are called after the walk, when the oldest is freed.
@@ -240,10 +239,7 @@ struct SlabLists {
 
 impl SlabLists {
     pub(super) const fn new() -> Self {
-        Self {
-            newest: Cell::new(None),
-            free: [const { Cell::new(None) }; CLASS_COUNT],
-        }
+        Self { newest: Cell::new(None), free: [const { Cell::new(None) }; CLASS_COUNT] }
     }
 
     fn push(&self, slot: Block) {
@@ -291,20 +287,13 @@ unsafe fn further(collector: Block) -> Result<(), HostError> {
     let bytes = older.map_or(MIN_SLAB, |older| {
         // SAFETY: the slab rule.
         let last = usize::from(unsafe { older.as_ref() }.end);
-        last.saturating_add(FRONT)
-            .saturating_mul(2)
-            .saturating_sub(FRONT)
-            .min(MAX_SLAB)
+        last.saturating_add(FRONT).saturating_mul(2).saturating_sub(FRONT).min(MAX_SLAB)
     });
     let owner = TaggedBlock::from_payload(collector.payload());
     // SAFETY: this function's contract.
     let block = unsafe { owner.allocate(bytes, Fill::Undefined) }?;
     let new = block.payload().cast::<Slab>();
-    let slab = Slab {
-        older: Cell::new(older),
-        used: Cell::new(FIRST as u16),
-        end: bytes as u16,
-    };
+    let slab = Slab { older: Cell::new(older), used: Cell::new(FIRST as u16), end: bytes as u16 };
     // SAFETY: the block is new, longer than this, and aligned to 16.
     unsafe { new.write(slab) };
     // SAFETY: the payload of the new block.
@@ -363,9 +352,7 @@ unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
         // SAFETY: the slab rule.
         let all = || unsafe { slots(slab) };
         if all().any(|slot| bits(slot) == kept) {
-            all()
-                .filter(|slot| bits(*slot) != kept)
-                .for_each(|slot| lists.push(slot));
+            all().filter(|slot| bits(*slot) != kept).for_each(|slot| lists.push(slot));
         } else if let Some(newer) = newer {
             newer.older.set(next);
             // SAFETY: a slab is the payload of a block.
@@ -393,11 +380,7 @@ const _: () = assert!(MAX_SLAB <= u16::MAX as usize);
 
 const fn stride(size: usize) -> usize {
     let stride = size.saturating_add(TAIL).next_multiple_of(UNIT);
-    if stride < MIN_STRIDE {
-        MIN_STRIDE
-    } else {
-        stride
-    }
+    if stride < MIN_STRIDE { MIN_STRIDE } else { stride }
 }
 
 const fn class(size: usize) -> usize {

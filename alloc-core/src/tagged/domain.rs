@@ -84,16 +84,14 @@ impl TaggedDomain {
     /// [`reset_refused`](Self::reset_refused) reports it afterwards. Blocks below such a block belong to the fallback
     /// as well. It lives at least as long as this domain, and serves until either is closed; its own fallback is not
     /// used.
-    pub fn with_fallback(
-        context: Context,
-        fallback: &Self,
-    ) -> Result<Self, Rejected<Context, HostError>> {
+    pub fn with_fallback(context: Context, fallback: &Self) -> Result<Self, Rejected<Context, HostError>> {
         Self::create(context, Some(fallback.record))
     }
 
-    /// Creates a domain over `bytes`, which are reserved now as one block of `context`: a fallback for code that cannot survive
-    /// a refusal. The domain's records take about 1 KiB of them; block sizes are rounded up by less than a half; freed
-    /// memory serves blocks of about the same size. The context cannot be closed before this domain has ended.
+    /// Creates a domain over `bytes`, which are reserved now as one block of `context`: a fallback for code that cannot
+    /// survive a refusal. The domain's records take about 1 KiB of them; block sizes are rounded up by less than a
+    /// half; freed memory serves blocks of about the same size. The context cannot be closed before this domain has
+    /// ended.
     ///
     /// ```
     /// use alloc_core::tagged::{Fill, TaggedDomain};
@@ -121,10 +119,7 @@ impl TaggedDomain {
         Self::new(root).map_err(|rejected| rejected.error)
     }
 
-    fn create(
-        context: Context,
-        fallback: Option<NonNull<DomainRecord>>,
-    ) -> Result<Self, Rejected<Context, HostError>> {
+    fn create(context: Context, fallback: Option<NonNull<DomainRecord>>) -> Result<Self, Rejected<Context, HostError>> {
         let scope = context.scope();
         let place = match context.try_allocate(RECORD, scope) {
             Ok(place) => place.cast::<DomainRecord>(),
@@ -139,13 +134,8 @@ impl TaggedDomain {
             // SAFETY: the domain rule: the fallback's owner.
             unsafe { fallback.as_ref() }.retain();
         }
-        let record = DomainRecord {
-            context,
-            number,
-            references: AtomicUsize::new(1),
-            fallback,
-            refused: AtomicU8::new(0),
-        };
+        let record =
+            DomainRecord { context, number, references: AtomicUsize::new(1), fallback, refused: AtomicU8::new(0) };
         // SAFETY: the block has the record's layout. No block has its number yet.
         unsafe { place.write(record) };
         Ok(Self { record: place })
@@ -384,11 +374,7 @@ pub(super) unsafe fn allocate(
 /// # Safety
 /// As [`DomainId::allocate`].
 #[inline(never)]
-unsafe fn allocate_otherwise(
-    domain: DomainId,
-    size: usize,
-    fill: Fill,
-) -> Result<Block, HostError> {
+unsafe fn allocate_otherwise(domain: DomainId, size: usize, fill: Fill) -> Result<Block, HostError> {
     let plan = Plan::new(size)?;
     // SAFETY: this function's contract.
     let record = unsafe { record_of(domain) }?;
@@ -487,9 +473,7 @@ impl DomainRecord {
         self.refused.set(1);
         // SAFETY: the domain rule.
         let fallback = unsafe { fallback.as_ref() };
-        fallback
-            .allocate(&plan, size, fill)
-            .ok_or_else(|| refusal(fallback))
+        fallback.allocate(&plan, size, fill).ok_or_else(|| refusal(fallback))
     }
 
     /// # Safety

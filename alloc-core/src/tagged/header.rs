@@ -55,11 +55,7 @@ pub(super) struct Tail {
 
 impl Tail {
     pub(super) const fn of_slot(word: u32, bits: u16) -> Self {
-        Self {
-            size: Cell::new(word),
-            bits: Cell::new(bits),
-            domain: 0,
-        }
+        Self { size: Cell::new(word), bits: Cell::new(bits), domain: 0 }
     }
 }
 
@@ -92,10 +88,8 @@ impl Plan {
 
     #[inline]
     fn with_front(size: usize, front: usize) -> Result<Self, HostError> {
-        let whole = size
-            .checked_add(HEADER_SIZE)
-            .and_then(|whole| whole.checked_add(front))
-            .ok_or(HostError::TooLarge)?;
+        let whole =
+            size.checked_add(HEADER_SIZE).and_then(|whole| whole.checked_add(front)).ok_or(HostError::TooLarge)?;
         let layout = Layout::from_size_align(whole, ALIGN).map_err(|_| HostError::TooLarge)?;
         Ok(Self { layout, front })
     }
@@ -120,11 +114,7 @@ impl Block {
             next: Cell::new(None),
             prev: Cell::new(None),
             rest: [MaybeUninit::uninit(); REST],
-            tail: Tail {
-                size: Cell::new(small.unwrap_or(0)),
-                bits: Cell::new(0),
-                domain: domain.get(),
-            },
+            tail: Tail { size: Cell::new(small.unwrap_or(0)), bits: Cell::new(0), domain: domain.get() },
         };
         // SAFETY: this function's contract.
         unsafe { self.0.write(header) };
@@ -180,11 +170,7 @@ impl Block {
 
     #[inline]
     pub(super) fn size(self) -> usize {
-        if self.has(HUGE) {
-            self.huge_size()
-        } else {
-            self.tail().size.get() as usize
-        }
+        if self.has(HUGE) { self.huge_size() } else { self.tail().size.get() as usize }
     }
 
     #[cold]
@@ -247,9 +233,7 @@ impl Block {
         to.link.set(from.link.get());
         to.next.set(from.next.get());
         to.prev.set(from.prev.get());
-        to.tail
-            .bits
-            .set(to.tail.bits.get() & HUGE | from.tail.bits.get() & !HUGE);
+        to.tail.bits.set(to.tail.bits.get() & HUGE | from.tail.bits.get() & !HUGE);
     }
 
     #[inline]
@@ -280,8 +264,7 @@ const DOMAIN_COUNT: usize = 1 << 16;
 const DESTRUCTOR_COUNT: usize = 1 << 12;
 
 /// By number; 0 stays null.
-static DOMAINS: [AtomicPtr<DomainRecord>; DOMAIN_COUNT] =
-    [const { AtomicPtr::new(null_mut()) }; DOMAIN_COUNT];
+static DOMAINS: [AtomicPtr<DomainRecord>; DOMAIN_COUNT] = [const { AtomicPtr::new(null_mut()) }; DOMAIN_COUNT];
 
 /// No function has this destructor number or the next two: it marks blocks that a collector frees.
 pub(super) const COLLECTED: u16 = 4095;
@@ -295,21 +278,13 @@ pub(super) const SLAB: u16 = 4093;
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Entries are never cleared: a function of an unloaded library costs a slot.
-static DESTRUCTORS: [AtomicPtr<()>; DESTRUCTOR_COUNT] =
-    [const { AtomicPtr::new(null_mut()) }; DESTRUCTOR_COUNT];
+static DESTRUCTORS: [AtomicPtr<()>; DESTRUCTOR_COUNT] = [const { AtomicPtr::new(null_mut()) }; DESTRUCTOR_COUNT];
 
 pub(super) fn add_domain(record: NonNull<DomainRecord>) -> Option<u16> {
     (0..DOMAIN_COUNT).find_map(|_| {
         let number = NEXT.fetch_add(1, Ordering::Relaxed) as u16;
         let slot = slot(number)?;
-        slot.compare_exchange(
-            null_mut(),
-            record.as_ptr(),
-            Ordering::Release,
-            Ordering::Relaxed,
-        )
-        .ok()
-        .map(|_| number)
+        slot.compare_exchange(null_mut(), record.as_ptr(), Ordering::Release, Ordering::Relaxed).ok().map(|_| number)
     })
 }
 
@@ -350,9 +325,7 @@ pub(super) fn number_of_destructor(destructor: TaggedDestructor) -> Option<u16> 
 }
 
 pub(super) fn destructor(number: u16) -> Option<TaggedDestructor> {
-    let function = DESTRUCTORS
-        .get(usize::from(number))?
-        .load(Ordering::Acquire);
+    let function = DESTRUCTORS.get(usize::from(number))?.load(Ordering::Acquire);
     if function.is_null() {
         return None;
     }

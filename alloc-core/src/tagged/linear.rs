@@ -87,11 +87,8 @@ impl LinearBlocks {
         let size = unsafe { block.size() };
         // SAFETY: this function's contract.
         let at = unsafe { payload.add(used) };
-        let state = LinearState {
-            at: Cell::new(at),
-            room: Cell::new(size.saturating_sub(used)),
-            chunk: Cell::new(chunk),
-        };
+        let state =
+            LinearState { at: Cell::new(at), room: Cell::new(size.saturating_sub(used)), chunk: Cell::new(chunk) };
         // SAFETY: the state lies at the begin of the block, aligned to 16.
         unsafe { payload.cast::<LinearState>().write(state) };
         // SAFETY: the block has at least the front.
@@ -239,11 +236,7 @@ impl LinearState {
     }
 
     fn front(&self) -> usize {
-        if self.chunk.get() & UNSIZED == 0 {
-            SIZE
-        } else {
-            0
-        }
+        if self.chunk.get() & UNSIZED == 0 { SIZE } else { 0 }
     }
 }
 
@@ -257,6 +250,5 @@ unsafe fn write_size(of: NonNull<u8>, size: usize) {
 }
 
 fn padded(size: usize) -> Result<usize, HostError> {
-    size.checked_next_multiple_of(ALIGN)
-        .ok_or(HostError::TooLarge)
+    size.checked_next_multiple_of(ALIGN).ok_or(HostError::TooLarge)
 }

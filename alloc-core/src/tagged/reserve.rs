@@ -57,24 +57,13 @@ impl Reserve {
         let layout = Layout::from_size_align(bytes, MAX_ALIGN).map_err(|_| HostError::TooLarge)?;
         let scope = context.scope();
         let memory = context.try_allocate(layout, scope)?;
-        Ok(Self {
-            context: context.clone(),
-            memory,
-            layout,
-            scope,
-            state: StateMutex::new(ReserveState::new()),
-        })
+        Ok(Self { context: context.clone(), memory, layout, scope, state: StateMutex::new(ReserveState::new()) })
     }
 }
 
 impl ReserveState {
     const fn new() -> Self {
-        Self {
-            used: 0,
-            blocks: 0,
-            records: Some(0),
-            free: [None; CLASSES],
-        }
+        Self { used: 0, blocks: 0, records: Some(0), free: [None; CLASSES] }
     }
 }
 
@@ -84,11 +73,7 @@ fn class_of(size: usize) -> Option<(usize, usize)> {
     let power = size.checked_next_power_of_two()?;
     let number = 2 * (power.ilog2() - SMALLEST.ilog2()) as usize;
     let between = power / 4 * 3;
-    if size <= between {
-        Some((number - 1, between))
-    } else {
-        Some((number, power))
-    }
+    if size <= between { Some((number - 1, between)) } else { Some((number, power)) }
 }
 
 impl Drop for Reserve {
@@ -109,9 +94,7 @@ unsafe impl HostAllocator for Reserve {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        let (class, bytes) = class_of(layout.size())
-            .filter(|_| layout.align() <= MAX_ALIGN)
-            .ok_or(AllocError)?;
+        let (class, bytes) = class_of(layout.size()).filter(|_| layout.align() <= MAX_ALIGN).ok_or(AllocError)?;
         let mut state = self.state.lock();
         if let Some(list) = state.free.get_mut(class)
             && let Some(block) = *list
@@ -160,9 +143,7 @@ unsafe impl HostAllocator for Reserve {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        let is_roomy = old.size() != 0
-            && old.align() == new.align()
-            && class_of(old.size()) == class_of(new.size());
+        let is_roomy = old.size() != 0 && old.align() == new.align() && class_of(old.size()) == class_of(new.size());
         if is_roomy {
             return Ok(block);
         }
@@ -181,16 +162,9 @@ mod tests {
         for size in (0..5000).chain([1 << 20, (1 << 31) - 1, 1 << 31]) {
             let (number, bytes) = class_of(size).expect("no overflow");
             assert!(number < CLASSES && number >= former, "{size}: {number}");
-            assert!(
-                bytes >= size && bytes % MAX_ALIGN == 0,
-                "{size} in {bytes} bytes"
-            );
+            assert!(bytes >= size && bytes % MAX_ALIGN == 0, "{size} in {bytes} bytes");
             let (size_of, bytes_of) = (size as u64, bytes as u64);
-            assert!(
-                bytes <= SMALLEST
-                    || 3 * bytes_of <= 4 * size_of + 3 * 16 * 2
-                    || 2 * bytes_of < 3 * size_of
-            );
+            assert!(bytes <= SMALLEST || 3 * bytes_of <= 4 * size_of + 3 * 16 * 2 || 2 * bytes_of < 3 * size_of);
             assert_eq!(class_of(bytes), Some((number, bytes)));
             former = number;
         }

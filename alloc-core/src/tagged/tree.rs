@@ -21,10 +21,7 @@ pub(super) fn parent(block: Block) -> Option<Block> {
 
 #[inline]
 pub(super) fn newest_child(block: Block) -> Option<Block> {
-    block
-        .has(PARENT)
-        .then(|| block.header().link.get())
-        .flatten()
+    block.has(PARENT).then(|| block.header().link.get()).flatten()
 }
 
 pub(super) fn children(block: Block) -> impl Iterator<Item = Block> {
@@ -239,10 +236,7 @@ pub(super) unsafe fn free(top: Block, table: ThreadTable<'_>) {
     }
     unlink(top);
     top.set(DYING);
-    let mut walk = Walk {
-        at: Some(top),
-        table,
-    };
+    let mut walk = Walk { at: Some(top), table };
     walk.run();
 }
 
@@ -313,9 +307,7 @@ pub(super) unsafe fn resize(block: Block, size: usize) -> Result<Block, HostErro
 /// As [`resize`].
 unsafe fn replace(block: Block, size: usize) -> Result<Block, HostError> {
     // SAFETY: the block is live, and so is its domain.
-    let new = ThreadTable::with(|table| unsafe {
-        domain::allocate(block.domain(), table, size, Fill::Undefined)
-    })?;
+    let new = ThreadTable::with(|table| unsafe { domain::allocate(block.domain(), table, size, Fill::Undefined) })?;
     new.copy_links(block);
     let parent = parent(block);
     let was_counted = domain::is_counted(block, parent);

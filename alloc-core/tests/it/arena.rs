@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::scene::{limited, root_over};
 use crate::witness::Witness;
 use alloc_core::{
-    AllocError, Allocator, Arena, ArenaScope, Budget, Context, ContextOptions, FromGlobalAlloc,
-    HostAllocator, HostError, HostSource, Misuse, Scope, Scoped, TryString, TryVec,
+    AllocError, Allocator, Arena, ArenaScope, Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator,
+    HostError, HostSource, Misuse, Scope, Scoped, TryString, TryVec,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -59,18 +59,11 @@ fn a_collection_in_an_arena_grows_in_place_while_it_is_the_newest() {
     for n in 0..50_u64 {
         list.try_push(n).unwrap();
     }
-    assert_eq!(
-        arena.bytes_used(),
-        list.capacity() * 8,
-        "growing left nothing behind"
-    );
+    assert_eq!(arena.bytes_used(), list.capacity() * 8, "growing left nothing behind");
     let mut text = TryString::new_in(&arena);
     text.try_push_str("hello").unwrap();
     (50..100).for_each(|n| list.try_push(n).unwrap());
-    assert!(
-        list.iter().copied().eq(0..100),
-        "a block that is not the newest moves"
-    );
+    assert!(list.iter().copied().eq(0..100), "a block that is not the newest moves");
     assert_eq!(text.as_str(), "hello");
     let before = arena.bytes_used();
     drop(list);
@@ -110,10 +103,7 @@ fn the_allocator_serves_alignment_zeros_and_refusals() {
     assert_eq!(unsafe { zeros.as_ref() }, [0; 64]);
     w.set_limit(Some(0));
     assert_eq!((&arena).allocate(layout(1 << 20, 8)), Err(AllocError));
-    assert_eq!(
-        (&arena).refusal(layout(100, 8)),
-        HostAllocator::refusal(&w, layout(128, 16), Scope::Object)
-    );
+    assert_eq!((&arena).refusal(layout(100, 8)), HostAllocator::refusal(&w, layout(128, 16), Scope::Object));
 }
 
 #[test]
@@ -127,10 +117,7 @@ fn arenas_are_small_and_belong_to_one_thread_at_a_time() {
     } else {
         assert!(size_of::<Arena<&Context>>() < 48);
     }
-    assert_eq!(
-        format!("{arena:?}"),
-        "Arena { bytes_held: 0, bytes_used: 0, chunks_held: 0, .. }"
-    );
+    assert_eq!(format!("{arena:?}"), "Arena { bytes_held: 0, bytes_used: 0, chunks_held: 0, .. }");
     std::thread::scope(|threads| {
         threads.spawn(move || assert_eq!(*arena.try_alloc(1_u8).unwrap(), 1));
     });

@@ -19,20 +19,14 @@ fn m15_types_without_a_destructor_get_no_header() {
         arena.bytes_used() - before
     };
     assert_eq!(used(&|| *arena.try_own(7_u64).expect("memory") += 1), 8);
-    assert_eq!(
-        used(&|| *arena.try_own([0_u8; 24]).expect("memory") = [1; 24]),
-        24
-    );
+    assert_eq!(used(&|| *arena.try_own([0_u8; 24]).expect("memory") = [1; 24]), 24);
     struct Word(#[expect(dead_code, reason = "its size counts")] u64);
     impl Drop for Word {
         fn drop(&mut self) {}
     }
     let header = 2 * size_of::<usize>();
     assert_eq!(used(&|| drop(arena.try_own(Word(1)).map(drop))), header + 8);
-    assert_eq!(
-        used(&|| arena.try_own_with(|| Word(1)).map(drop).expect("memory")),
-        header + 8
-    );
+    assert_eq!(used(&|| arena.try_own_with(|| Word(1)).map(drop).expect("memory")), header + 8);
 }
 
 #[test]
@@ -87,29 +81,16 @@ fn a_destructor_that_panics_keeps_nobody_from_going() {
         let (w, log) = (Witness::new(), DropLog::default());
         let mut arena = Arena::new_in(w.source());
         fill(&arena, &log);
-        let end = AssertUnwindSafe(|| {
-            if release {
-                arena.release()
-            } else {
-                arena.reset()
-            }
-        });
+        let end = AssertUnwindSafe(|| if release { arena.release() } else { arena.reset() });
         assert!(catch_unwind(end).is_err(), "one value panics");
-        assert_eq!(
-            log.take(),
-            (0..FILLED).rev().collect::<Vec<_>>(),
-            "all went, each once"
-        );
+        assert_eq!(log.take(), (0..FILLED).rev().collect::<Vec<_>>(), "all went, each once");
         assert!(arena.bytes_used() == 0 && w.blocks() <= usize::from(!release));
 
         // It can be used again; a scope's end is the same.
         arena.try_own(log.value(1000)).map(drop).expect("memory");
         let scope = arena.scope();
         fill(&scope, &log);
-        assert!(
-            catch_unwind(AssertUnwindSafe(|| drop(scope))).is_err(),
-            "one value panics"
-        );
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(scope))).is_err(), "one value panics");
         assert_eq!(log.take(), (0..FILLED).rev().collect::<Vec<_>>());
         drop(arena);
         assert_eq!(log.take(), [1000]);
@@ -122,19 +103,13 @@ fn a_refused_value_is_given_back_and_not_dropped() {
     let (w, log) = (Witness::new(), DropLog::default());
     let arena = Arena::new_in(w.source());
     w.set_limit(Some(0));
-    let refused = arena
-        .try_own(log.value(1))
-        .map(drop)
-        .expect_err("no memory");
+    let refused = arena.try_own(log.value(1)).map(drop).expect_err("no memory");
     assert!(refused.error.is_out_of_host_memory());
     assert_eq!(log.take(), [0; 0]);
     let made = arena.try_own_with(|| -> String { unreachable!("there is no room for it") });
     assert!(made.is_err());
     w.set_limit(None);
-    arena
-        .try_own(refused.value)
-        .map(drop)
-        .expect("memory again");
+    arena.try_own(refused.value).map(drop).expect("memory again");
     drop(arena);
     assert_eq!(log.take(), [1]);
     w.assert_empty();

@@ -44,9 +44,7 @@ fn clear_on_two_threads_beside_a_third_that_gives() {
     let root = root_over(&witness);
     for _ in 0..rounds {
         let log = DropLog::default();
-        let before: Vec<_> = (0..20)
-            .map(|_| root.own(log.value(0)).map_err(|back| back.error).unwrap())
-            .collect();
+        let before: Vec<_> = (0..20).map(|_| root.own(log.value(0)).map_err(|back| back.error).unwrap()).collect();
         let start = Barrier::new(3);
         thread::scope(|scope| {
             for _ in 0..2 {

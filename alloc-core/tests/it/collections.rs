@@ -12,17 +12,8 @@ fn m9_array_size_overflow_is_an_error() {
     let w = Witness::new();
     let s = || w.source();
     // usize::MAX / 8 + 1 eights wrap to 0; 4 GiB + 16 bytes become 16 where a size is cut to 32 bits.
-    for len in [
-        usize::MAX,
-        usize::MAX / 8 + 1,
-        usize::MAX / 8,
-        isize::MAX as usize / 8 + 1,
-    ] {
-        assert_eq!(
-            TryVec::<u64, _>::try_with_capacity_in(len, s()).unwrap_err(),
-            HostError::TooLarge,
-            "{len}"
-        );
+    for len in [usize::MAX, usize::MAX / 8 + 1, usize::MAX / 8, isize::MAX as usize / 8 + 1] {
+        assert_eq!(TryVec::<u64, _>::try_with_capacity_in(len, s()).unwrap_err(), HostError::TooLarge, "{len}");
         let mut v = TryVec::<u64, _>::new_in(s());
         v.try_push(1).unwrap();
         assert_eq!(v.try_reserve(len), Err(HostError::TooLarge));
@@ -32,10 +23,7 @@ fn m9_array_size_overflow_is_an_error() {
         let mut m = TryMap::<u64, u64, _>::new_in(s());
         assert_eq!(m.try_reserve(len), Err(HostError::TooLarge));
     }
-    assert_eq!(
-        TryString::try_with_capacity_in(usize::MAX, s()).unwrap_err(),
-        HostError::TooLarge
-    );
+    assert_eq!(TryString::try_with_capacity_in(usize::MAX, s()).unwrap_err(), HostError::TooLarge);
     w.assert_empty();
     // A size that no 32-bit count could hold is asked for in full, and its refusal says so.
     if let Some(bytes) = 16_usize.checked_add(1_usize.checked_shl(32).unwrap_or(usize::MAX)) {
@@ -94,10 +82,7 @@ fn a_refused_format_keeps_its_reason_even_when_the_value_swallows_it() {
     let mut t = TryString::try_with_capacity_in(8, w.source()).unwrap();
     t.try_push_str("text").unwrap();
     w.refuse_in(0);
-    assert!(
-        t.try_write_fmt(format_args!("{Swallows}"))
-            .is_err_and(HostError::is_out_of_host_memory)
-    );
+    assert!(t.try_write_fmt(format_args!("{Swallows}")).is_err_and(HostError::is_out_of_host_memory));
     assert_eq!(t.as_str(), "text");
     t.try_write_fmt(format_args!("{Swallows}")).unwrap();
     assert_eq!(t.as_str(), "text0123456789abcdefbehind the gap");

@@ -13,12 +13,13 @@ use std::thread;
 
 use crate::scene::{SYSTEM, layout, root};
 use alloc_core::{
-    Allocator, AllocatorTraits, Budget, CloseError, Context, ContextHandle, ContextOptions,
-    HostAllocator, HostError, Misuse, Scope, fold_thread, held_state_locks,
+    Allocator, AllocatorTraits, Budget, CloseError, Context, ContextHandle, ContextOptions, HostAllocator, HostError,
+    Misuse, Scope, fold_thread, held_state_locks,
 };
 use allocator_api2::vec::Vec as AVec;
 
-/// A backing that counts, refuses to be called once it is dead, and asserts law 5. What was not given back goes with it.
+/// A backing that counts, refuses to be called once it is dead, and asserts law 5. What was not given back goes with
+/// it.
 #[derive(Default)]
 struct Mortal {
     dead: AtomicBool,
@@ -46,38 +47,21 @@ unsafe impl HostAllocator for Mortal {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new()
     }
-    fn allocate(
-        &self,
-        layout: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, alloc_core::AllocError> {
-        assert!(
-            !self.dead.load(Ordering::SeqCst),
-            "the dead backing was asked for memory"
-        );
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, alloc_core::AllocError> {
+        assert!(!self.dead.load(Ordering::SeqCst), "the dead backing was asked for memory");
         assert_eq!(held_state_locks(), 0);
         assert_ne!(layout.size(), 0, "size 0 is never forwarded");
         self.calls.fetch_add(1, Ordering::SeqCst);
         self.live.fetch_add(layout.size() as u64, Ordering::SeqCst);
         let block = SYSTEM.allocate(layout, scope)?;
-        self.blocks
-            .lock()
-            .expect("no panic inside")
-            .insert(block.as_ptr().addr(), ContextBlock(block, layout));
+        self.blocks.lock().expect("no panic inside").insert(block.as_ptr().addr(), ContextBlock(block, layout));
         Ok(block)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        assert!(
-            !self.dead.load(Ordering::SeqCst),
-            "the dead backing was given memory"
-        );
+        assert!(!self.dead.load(Ordering::SeqCst), "the dead backing was given memory");
         assert_eq!(held_state_locks(), 0);
         self.live.fetch_sub(layout.size() as u64, Ordering::SeqCst);
-        let taken = self
-            .blocks
-            .lock()
-            .expect("no panic inside")
-            .remove(&block.as_ptr().addr());
+        let taken = self.blocks.lock().expect("no panic inside").remove(&block.as_ptr().addr());
         assert_eq!(taken.map(|ContextBlock(_, layout)| layout), Some(layout));
         // SAFETY: a live block of this allocator, with its layout and scope.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
@@ -97,9 +81,7 @@ fn m1_zero_size_allocation_is_dangling_and_uncounted() {
     let root = root();
     let before = root.usage();
     let zero = Layout::from_size_align(0, 64).expect("layout");
-    let p = root
-        .try_allocate(zero, Scope::Object)
-        .expect("size 0 is never refused");
+    let p = root.try_allocate(zero, Scope::Object).expect("size 0 is never refused");
     assert_eq!(p.as_ptr().addr() % 64, 0);
     // SAFETY: a live block of this allocator, with its layout and scope.
     unsafe { HostAllocator::deallocate(&root, p, zero, Scope::Object) };
@@ -118,59 +100,41 @@ fn m2_blocks_are_aligned_as_asked_and_refusal_is_an_error() {
         let z = HostAllocator::allocate_zeroed(&root, l, Scope::Object).expect("block");
         assert!(
             // SAFETY: 40 bytes of a live block, written with zeros.
-            unsafe { std::slice::from_raw_parts(z.as_ptr(), 40) }
-                .iter()
-                .all(|byte| *byte == 0)
+            unsafe { std::slice::from_raw_parts(z.as_ptr(), 40) }.iter().all(|byte| *byte == 0)
         );
         // SAFETY: a live block of this allocator, with its layout and scope.
         unsafe { HostAllocator::deallocate(&root, z, l, Scope::Object) };
     }
     if cfg!(any(miri, target_pointer_width = "32")) {
-        // miri itself has no memory for that, and stops; a kernel of 64 bits may give it to a process of 32. `refusals` has it all.
+        // miri itself has no memory for that, and stops; a kernel of 64 bits may give it to a process of 32. `refusals`
+        // has it all.
         return;
     }
     let huge = Layout::from_size_align(isize::MAX as usize - 4096, 1).expect("layout");
     assert!(matches!(
         root.try_allocate(huge, Scope::Cache),
-        Err(HostError::OutOfHostMemory {
-            scope: Scope::Cache,
-            ..
-        })
+        Err(HostError::OutOfHostMemory { scope: Scope::Cache, .. })
     ));
 }
 
-/// The siblings that talloc walks for this cost 12 ms at a million (host-contexts, section 2); a factor of 50 between 10 and many
-/// thousand siblings leaves room for a busy machine and none for a walk.
+/// The siblings that talloc walks for this cost 12 ms at a million (host-contexts, section 2); a factor of 50 between
+/// 10 and many thousand siblings leaves room for a busy machine and none for a walk.
 #[test]
 fn m7_parent_is_known_in_constant_time() {
     let oldest_of = |count: usize| {
         let root = root();
-        let siblings: Vec<_> = (0..count)
-            .map(|_| root.child("sibling").expect("child"))
-            .collect();
+        let siblings: Vec<_> = (0..count).map(|_| root.child("sibling").expect("child")).collect();
         let started = std::time::Instant::now();
         for _ in 0..if cfg!(miri) { 2 } else { 100 } {
-            assert_eq!(
-                siblings[0].parent().map(|parent| parent.id()),
-                Some(root.id())
-            );
+            assert_eq!(siblings[0].parent().map(|parent| parent.id()), Some(root.id()));
             assert_eq!(siblings[0].parent(), Some(root.handle()));
         }
         started.elapsed()
     };
     let runs = if cfg!(miri) { 1 } else { 5 };
-    let few = (0..runs)
-        .map(|_| oldest_of(10))
-        .min()
-        .expect("several runs");
-    let many = (0..runs)
-        .map(|_| oldest_of(if cfg!(miri) { 20 } else { 50_000 }))
-        .min()
-        .expect("several runs");
-    assert!(
-        cfg!(miri) || many < few * 50,
-        "{few:?} with few siblings, {many:?} with many"
-    );
+    let few = (0..runs).map(|_| oldest_of(10)).min().expect("several runs");
+    let many = (0..runs).map(|_| oldest_of(if cfg!(miri) { 20 } else { 50_000 })).min().expect("several runs");
+    assert!(cfg!(miri) || many < few * 50, "{few:?} with few siblings, {many:?} with many");
 }
 
 /// M20, the leak report at the end: a root that is refused tells how much is left, and its tree where.
@@ -178,30 +142,15 @@ fn m7_parent_is_known_in_constant_time() {
 fn m20_what_is_left_at_the_end_is_listed_by_name() {
     let root = root();
     let parent = root.child("parent").expect("child");
-    let child = parent
-        .child_with(ContextOptions::new("child").label("of the leak"))
-        .expect("child");
+    let child = parent.child_with(ContextOptions::new("child").label("of the leak")).expect("child");
     let leaked: AVec<u8, ContextHandle> = AVec::with_capacity_in(1000, child.handle());
     drop((child, parent));
     let refused = root.close_root().expect_err("the vector is there");
-    assert_eq!(
-        (
-            refused.error.outstanding().bytes,
-            refused.error.outstanding().blocks
-        ),
-        (1000, 1)
-    );
+    assert_eq!((refused.error.outstanding().bytes, refused.error.outstanding().blocks), (1000, 1));
     let report = refused.value.snapshot().expect("room");
-    let left: Vec<_> = report
-        .nodes()
-        .iter()
-        .filter(|n| n.depth > 0 && n.usage.total().live_bytes == 1000)
-        .collect();
+    let left: Vec<_> = report.nodes().iter().filter(|n| n.depth > 0 && n.usage.total().live_bytes == 1000).collect();
     assert_eq!(left.len(), 1, "{report}");
-    assert_eq!(
-        (left[0].name, report.label(left[0]), left[0].closed),
-        ("child", Some("of the leak"), true)
-    );
+    assert_eq!((left[0].name, report.label(left[0]), left[0].closed), ("child", Some("of the leak"), true));
     drop(report);
     drop(leaked);
     refused.value.close_root().expect("nothing is left");
@@ -212,29 +161,18 @@ fn abandon_then_dropping_everything_never_calls_the_dead_backing() {
     let backing = Mortal::default();
     // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
     let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
-    let child = root
-        .child_with(ContextOptions::new("child").label("labelled"))
-        .expect("child");
+    let child = root.child_with(ContextOptions::new("child").label("labelled")).expect("child");
     let mut v: AVec<u64, ContextHandle> = AVec::new_in(child.handle());
     v.extend(0..100);
     let grandchild = child.child("grandchild").expect("child");
     let left = root.abandon();
-    assert!(
-        left.blocks >= 1 && left.contexts == 2 && left.handles == 1,
-        "{left:?}"
-    );
+    assert!(left.blocks >= 1 && left.contexts == 2 && left.handles == 1, "{left:?}");
     backing.dead.store(true, Ordering::SeqCst);
-    assert!(matches!(
-        child.try_allocate(layout(8), Scope::Object),
-        Err(HostError::Closed { .. })
-    ));
+    assert!(matches!(child.try_allocate(layout(8), Scope::Object), Err(HostError::Closed { .. })));
     let handle = child.handle();
     let live = handle.usage().total().live_blocks;
     drop(v);
-    assert!(
-        handle.usage().total().live_blocks < live,
-        "frees are still counted"
-    );
+    assert!(handle.usage().total().live_blocks < live, "frees are still counted");
     drop((grandchild, child, handle));
 }
 
@@ -277,9 +215,7 @@ fn a_concurrent_reading_is_never_negative() {
 fn more_contexts_than_entries_stay_exact() {
     let root = root();
     let rounds = if cfg!(miri) { 3 } else { 20u32 };
-    let contexts: Vec<_> = (0..if cfg!(miri) { 70 } else { 200 })
-        .map(|_| root.child("many").expect("child"))
-        .collect();
+    let contexts: Vec<_> = (0..if cfg!(miri) { 70 } else { 200 }).map(|_| root.child("many").expect("child")).collect();
     let mut vecs: Vec<AVec<u32, &Context>> = contexts.iter().map(AVec::new_in).collect();
     for round in 0..rounds {
         for v in &mut vecs {
@@ -301,9 +237,7 @@ fn the_peak_of_one_thread_is_exact() {
     for size in [50, 100_000] {
         let c = root.child("c").expect("child");
         let l = layout(size);
-        let ps: Vec<_> = (0..5)
-            .map(|_| c.try_allocate(l, Scope::Object).expect("block"))
-            .collect();
+        let ps: Vec<_> = (0..5).map(|_| c.try_allocate(l, Scope::Object).expect("block")).collect();
         for p in ps {
             // SAFETY: a live block of this allocator, with its layout and scope.
             unsafe { HostAllocator::deallocate(&c, p, l, Scope::Object) };
@@ -324,10 +258,7 @@ fn grow_zeroed_counts_the_growth_only() {
     let grown = unsafe { Allocator::grow_zeroed(&&c, p, layout(64), layout(4096)) };
     let grown = grown.expect("grown");
     let u = c.usage().total();
-    assert_eq!(
-        (u.live_bytes, u.live_blocks, u.total_bytes, u.total_blocks),
-        (4096, 1, 4096, 1)
-    );
+    assert_eq!((u.live_bytes, u.live_blocks, u.total_bytes, u.total_blocks), (4096, 1, 4096, 1));
     // SAFETY: the growth was zeroed, and nobody else refers to it.
     let bytes = unsafe { grown.as_ref() };
     assert!(bytes[64..].iter().all(|byte| *byte == 0));

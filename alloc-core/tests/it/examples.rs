@@ -29,13 +29,9 @@ fn collections_shows_what_a_context_holds() {
     let Some(done) = run("collections") else {
         return;
     };
-    for said in [
-        "the frame: 1000 lists in ",
-        "shader 2, light: 1000 words",
-        "total: ",
-        "one shader less: ",
-        "nothing is left",
-    ] {
+    for said in
+        ["the frame: 1000 lists in ", "shader 2, light: 1000 words", "total: ", "one shader less: ", "nothing is left"]
+    {
         assert!(done.stdout.contains(said), "{said}: {done}");
     }
 }

@@ -8,8 +8,8 @@ use std::thread;
 
 use crate::scene::{charged, limited};
 use alloc_core::{
-    Budget, Context, ContextHandle, ContextOptions, Foreign, ForeignKind, ForeignUsage,
-    FromGlobalAlloc, HostAllocator, HostError, Notice, NoticeEvent, Scope, Scoped, Snapshot, Usage,
+    Budget, Context, ContextHandle, ContextOptions, Foreign, ForeignKind, ForeignUsage, FromGlobalAlloc, HostAllocator,
+    HostError, Notice, NoticeEvent, Scope, Scoped, Snapshot, Usage,
 };
 use testkit::RecordingAllocator;
 
@@ -17,8 +17,7 @@ type Host = RecordingAllocator<FromGlobalAlloc<System>>;
 
 fn root(witness: &Host) -> Context {
     // SAFETY: every test ends its tree before the witness.
-    unsafe { Context::root(witness, ContextOptions::new("root").scope(Scope::Device)) }
-        .expect("memory")
+    unsafe { Context::root(witness, ContextOptions::new("root").scope(Scope::Device)) }.expect("memory")
 }
 
 fn live(context: &ContextHandle, kind: ForeignKind) -> u64 {
@@ -46,10 +45,7 @@ fn m44_what_cannot_be_routed_is_reported_apart_and_not_passed_off_as_routed() {
     llvm.set_bytes(20_000).expect("a statement");
     assert_eq!((compiler.usage().total(), charged(&compiler)), routed);
     assert_eq!(heap(&compiler), (20_000, 70_000, 70_000));
-    assert_eq!(
-        (heap(&root), root.usage().foreign_total()),
-        (heap(&compiler), ForeignUsage::default())
-    );
+    assert_eq!((heap(&root), root.usage().foreign_total()), (heap(&compiler), ForeignUsage::default()));
     drop(llvm);
     assert_eq!(heap(&compiler), (0, 70_000, 70_000));
     drop(compiler);
@@ -69,11 +65,7 @@ fn v21_a_notice_that_is_missing_does_not_keep_a_root_open() {
 }
 
 fn notice(event: NoticeEvent, bytes: usize, scope: Scope) -> Notice {
-    Notice {
-        event,
-        bytes,
-        scope,
-    }
+    Notice { event, bytes, scope }
 }
 
 #[test]
@@ -81,19 +73,13 @@ fn v20_of_foreign_memory_only_executable_is_notified_and_each_notice_is_balanced
     use NoticeEvent::{Allocated, Freed};
     let witness = RecordingAllocator::system();
     let root = root(&witness);
-    let jit = root
-        .child_with(ContextOptions::new("jit").scope(Scope::Object))
-        .expect("memory");
+    let jit = root.child_with(ContextOptions::new("jit").scope(Scope::Object)).expect("memory");
     for kind in [ForeignKind::Heap, ForeignKind::Mapping] {
         let mut declared = Foreign::declare(&jit, kind, 100).expect("a statement");
         declared.set_bytes(200).expect("a statement");
         drop(declared);
     }
-    assert_eq!(
-        witness.notices(),
-        [],
-        "Vulkan knows of executable memory alone"
-    );
+    assert_eq!(witness.notices(), [], "Vulkan knows of executable memory alone");
 
     let mut code = Foreign::declare(&jit, ForeignKind::Executable, 4096).expect("a statement");
     code.set_bytes(4096).expect("no change");
@@ -101,18 +87,8 @@ fn v20_of_foreign_memory_only_executable_is_notified_and_each_notice_is_balanced
     code.set_bytes(0).expect("a statement");
     code.set_bytes(64).expect("a statement");
     thread::spawn(move || drop(code)).join().expect("no panic");
-    let told = [
-        (Allocated, 4096),
-        (Freed, 4096),
-        (Allocated, 8192),
-        (Freed, 8192),
-        (Allocated, 64),
-        (Freed, 64),
-    ];
-    assert_eq!(
-        witness.notices(),
-        told.map(|(event, bytes)| notice(event, bytes, Scope::Object))
-    );
+    let told = [(Allocated, 4096), (Freed, 4096), (Allocated, 8192), (Freed, 8192), (Allocated, 64), (Freed, 64)];
+    assert_eq!(witness.notices(), told.map(|(event, bytes)| notice(event, bytes, Scope::Object)));
     drop(jit);
     close(root);
 }
@@ -127,11 +103,7 @@ fn v20_notices_from_above_are_counted_and_passed_on_as_they_are() {
     above.notify(notice(NoticeEvent::Allocated, 4096, Scope::Instance));
     assert_eq!(live(&driver, ForeignKind::Executable), 4096);
     above.notify(notice(NoticeEvent::Freed, 5000, Scope::Instance));
-    assert_eq!(
-        live(&driver, ForeignKind::Executable),
-        4096,
-        "more than there is was not given back"
-    );
+    assert_eq!(live(&driver, ForeignKind::Executable), 4096, "more than there is was not given back");
     above.notify(notice(NoticeEvent::Freed, 4096, Scope::Instance));
     assert_eq!(live(&driver, ForeignKind::Executable), 0);
     assert_eq!(witness.notices().len(), 3);
@@ -147,23 +119,18 @@ fn sums_over_2_to_64_are_refused_and_change_nothing() {
     let two = [(); 2].map(|()| Foreign::declare(&root, ForeignKind::Heap, most).expect("it fits"));
     let before = root.usage();
     if usize::BITS == 64 {
-        assert_eq!(
-            Foreign::declare(&root, ForeignKind::Heap, most).map(drop),
-            Err(HostError::TooLarge)
-        );
+        assert_eq!(Foreign::declare(&root, ForeignKind::Heap, most).map(drop), Err(HostError::TooLarge));
     }
     assert_eq!(root.usage(), before);
     let third = Foreign::declare(&root, ForeignKind::Mapping, most).expect("kinds are apart");
-    assert_eq!(
-        root.usage().foreign_total().live_bytes,
-        3_u64.saturating_mul(most as u64)
-    );
+    assert_eq!(root.usage().foreign_total().live_bytes, 3_u64.saturating_mul(most as u64));
     drop((two, third));
     assert_eq!(root.usage().foreign_total().live_bytes, 0);
     close(root);
 }
 
-/// Declarations that threads make, change, hand over and drop: exact when quiet, and never below 0 or over the peak meanwhile.
+/// Declarations that threads make, change, hand over and drop: exact when quiet, and never below 0 or over the peak
+/// meanwhile.
 #[test]
 fn foreign_counts_are_exact_across_threads() {
     let witness = RecordingAllocator::system();
@@ -177,8 +144,7 @@ fn foreign_counts_are_exact_across_threads() {
             threads.spawn(move || {
                 for round in 0..rounds {
                     let bytes = number * 100 + round % 7;
-                    let mut made =
-                        Foreign::declare(root, ForeignKind::Heap, bytes).expect("a statement");
+                    let mut made = Foreign::declare(root, ForeignKind::Heap, bytes).expect("a statement");
                     made.set_bytes(bytes + 50).expect("a statement");
                     give.send(made).expect("the receiver waits");
                 }
@@ -188,19 +154,13 @@ fn foreign_counts_are_exact_across_threads() {
         threads.spawn(move || {
             for declared in take {
                 let seen = root.usage().foreign(ForeignKind::Heap);
-                assert!(
-                    seen.live_bytes >= declared.bytes() as u64
-                        && seen.peak_bytes >= seen.live_bytes,
-                    "{seen:?}"
-                );
+                assert!(seen.live_bytes >= declared.bytes() as u64 && seen.peak_bytes >= seen.live_bytes, "{seen:?}");
                 assert!(seen.total_bytes >= seen.peak_bytes, "{seen:?}");
             }
         });
     });
     let quiet = root.usage().foreign(ForeignKind::Heap);
-    let total: usize = (1..=2)
-        .flat_map(|number| (0..rounds).map(move |round| number * 100 + round % 7 + 50))
-        .sum();
+    let total: usize = (1..=2).flat_map(|number| (0..rounds).map(move |round| number * 100 + round % 7 + 50)).sum();
     assert_eq!((quiet.live_bytes, quiet.total_bytes), (0, total as u64));
     assert!(quiet.peak_bytes > 0 && quiet.peak_bytes <= total as u64);
     close(root);
@@ -211,17 +171,10 @@ fn a_snapshot_has_columns_for_each_kind() {
     let witness = RecordingAllocator::system();
     let root = root(&witness);
     let system = Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Command);
-    let plain = Snapshot::capture(&root, system)
-        .expect("memory")
-        .to_string();
-    assert!(
-        !plain.contains("elsewhere"),
-        "nothing is said where there is nothing: {plain}"
-    );
+    let plain = Snapshot::capture(&root, system).expect("memory").to_string();
+    assert!(!plain.contains("elsewhere"), "nothing is said where there is nothing: {plain}");
 
-    let llvm = root
-        .child_with(ContextOptions::new("llvm").label("of the JIT"))
-        .expect("memory");
+    let llvm = root.child_with(ContextOptions::new("llvm").label("of the JIT")).expect("memory");
     let gone = root.child("gone").expect("memory");
     drop(Foreign::declare(&gone, ForeignKind::Mapping, 17).expect("a statement"));
     drop(gone);
@@ -232,38 +185,12 @@ fn a_snapshot_has_columns_for_each_kind() {
     let snapshot = Snapshot::capture(&root, system).expect("memory");
     assert_eq!(snapshot.nodes()[1].usage, llvm.usage());
     assert_eq!(snapshot.total().foreign_total().live_bytes, 1777);
-    assert_eq!(
-        snapshot.total().foreign(ForeignKind::Mapping).total_bytes,
-        17
-    );
+    assert_eq!(snapshot.total().foreign(ForeignKind::Mapping).total_bytes, 17);
     let table = snapshot.to_string();
-    let rows: Vec<Vec<&str>> = table
-        .lines()
-        .skip_while(|line| !line.starts_with("taken elsewhere"))
-        .map(words)
-        .collect();
-    assert_eq!(
-        rows[1],
-        [
-            "llvm",
-            "of",
-            "the",
-            "JIT",
-            "executable",
-            "777",
-            "B",
-            "777",
-            "B",
-            "777",
-            "B"
-        ]
-    );
-    assert_eq!(
-        rows[2],
-        [
-            "llvm", "of", "the", "JIT", "heap", "1000", "B", "120", "KiB", "120", "KiB"
-        ]
-    );
+    let rows: Vec<Vec<&str>> =
+        table.lines().skip_while(|line| !line.starts_with("taken elsewhere")).map(words).collect();
+    assert_eq!(rows[1], ["llvm", "of", "the", "JIT", "executable", "777", "B", "777", "B", "777", "B"]);
+    assert_eq!(rows[2], ["llvm", "of", "the", "JIT", "heap", "1000", "B", "120", "KiB", "120", "KiB"]);
     assert_eq!(rows.len(), 3);
 
     let mut text = String::new();

@@ -1,4 +1,5 @@
-//! Contexts from before a fork, used in the child while other threads of the parent were in the middle of operations on them.
+//! Contexts from before a fork, used in the child while other threads of the parent were in the middle of operations on
+//! them.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -54,12 +55,9 @@ fn operate(context: &Context, domain: &TaggedDomain, turn: u64) {
 
 #[test]
 fn m45_a_context_from_before_a_fork_works_in_the_child() {
-    of_its_own(
-        "m45_a_context_from_before_a_fork_works_in_the_child",
-        || {
-            fork_often(300);
-        },
-    );
+    of_its_own("m45_a_context_from_before_a_fork_works_in_the_child", || {
+        fork_often(300);
+    });
 }
 
 #[cfg(feature = "loaded-library")]
@@ -106,8 +104,7 @@ fn fork_often(forks: u64) {
                 context.try_allocate(BLOCK, Scope::Device).expect("memory");
             }
         }
-        all.iter()
-            .for_each(|context| operate(context, &compiler, turn));
+        all.iter().for_each(|context| operate(context, &compiler, turn));
     };
     let block = mine.try_allocate(BLOCK, Scope::Object).expect("memory");
     fork_while(THREADS, forks, meanwhile, |fork| {
@@ -119,10 +116,7 @@ fn fork_often(forks: u64) {
         for context in all {
             (0..10).for_each(|turn| operate(context, &compiler, fork + turn));
             // Each thread may have been between the allocation or the free of one more block and its count.
-            let (kept, threads) = (
-                context.usage().scope(Scope::Device).live_blocks,
-                THREADS as u64,
-            );
+            let (kept, threads) = (context.usage().scope(Scope::Device).live_blocks, THREADS as u64);
             let expected = (KEPT * threads)..=((KEPT + 1) * threads);
             assert!(expected.contains(&kept), "{kept} blocks are kept");
         }
@@ -178,12 +172,7 @@ fn m45_no_lock_is_held_in_the_child() {
             std::hint::spin_loop();
         }
         // SAFETY: a thread that lives until all forks are done, and a signal with a handler.
-        unsafe {
-            libc::pthread_kill(
-                OTHER.load(Ordering::Relaxed) as libc::pthread_t,
-                libc::SIGUSR1,
-            )
-        };
+        unsafe { libc::pthread_kill(OTHER.load(Ordering::Relaxed) as libc::pthread_t, libc::SIGUSR1) };
         while !STANDS_STILL.load(Ordering::SeqCst) {
             thread::yield_now();
         }
@@ -218,40 +207,34 @@ fn m45_no_lock_is_held_in_the_child() {
 #[cfg(feature = "loaded-library")]
 #[test]
 fn m45_a_thread_that_holds_a_lock_can_fork_without_thread_locals() {
-    of_its_own(
-        "m45_a_thread_that_holds_a_lock_can_fork_without_thread_locals",
-        || {
-            static LOCK: StateLock = StateLock::new();
-            alloc_core::forgo_thread_locals();
-            let root = context(ContextOptions::new("root"));
-            let held = LOCK.lock();
-            fork_while(0, 1, |_| (), |_| drop(root.child("child")));
-            drop(held);
-            drop(root.child("child").expect("memory"));
-        },
-    );
+    of_its_own("m45_a_thread_that_holds_a_lock_can_fork_without_thread_locals", || {
+        static LOCK: StateLock = StateLock::new();
+        alloc_core::forgo_thread_locals();
+        let root = context(ContextOptions::new("root"));
+        let held = LOCK.lock();
+        fork_while(0, 1, |_| (), |_| drop(root.child("child")));
+        drop(held);
+        drop(root.child("child").expect("memory"));
+    });
 }
 
 /// A count that wrapped would keep each later fork waiting for it.
 #[cfg(feature = "loaded-library")]
 #[test]
 fn m45_a_lock_that_the_child_releases_is_not_counted_twice_without_thread_locals() {
-    of_its_own(
-        "m45_a_lock_that_the_child_releases_is_not_counted_twice_without_thread_locals",
-        || {
-            static LOCK: StateLock = StateLock::new();
-            alloc_core::forgo_thread_locals();
-            let _root = context(ContextOptions::new("root"));
-            let held = Cell::new(Some(LOCK.lock()));
-            fork_while(
-                0,
-                1,
-                |_| (),
-                |_| {
-                    drop(held.take());
-                    fork_while(0, 200, |_| (), |_| ());
-                },
-            );
-        },
-    );
+    of_its_own("m45_a_lock_that_the_child_releases_is_not_counted_twice_without_thread_locals", || {
+        static LOCK: StateLock = StateLock::new();
+        alloc_core::forgo_thread_locals();
+        let _root = context(ContextOptions::new("root"));
+        let held = Cell::new(Some(LOCK.lock()));
+        fork_while(
+            0,
+            1,
+            |_| (),
+            |_| {
+                drop(held.take());
+                fork_while(0, 200, |_| (), |_| ());
+            },
+        );
+    });
 }

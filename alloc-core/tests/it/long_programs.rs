@@ -10,18 +10,13 @@ fn context_tree_equals_its_model() {
     replay("context_tree", 1000, context_tree);
 }
 
-/// Two requests of each program are made on another thread: the first is refused, because of what this thread leases, the second is the
-/// same again when that was given back.
+/// Two requests of each program are made on another thread: the first is refused, because of what this thread leases,
+/// the second is the same again when that was given back.
 #[test]
 fn a_context_refuses_early_by_what_another_thread_leases_and_no_more() {
     replay_named("context_tree", |text| {
         let ran = context_tree_text(text);
-        assert_eq!(
-            text.lines()
-                .filter(|line| line.ends_with("elsewhere"))
-                .count(),
-            2
-        );
+        assert_eq!(text.lines().filter(|line| line.ends_with("elsewhere")).count(), 2);
         assert_eq!(ran.succeeded + 1, ran.operations, "{ran:?}");
     });
 }

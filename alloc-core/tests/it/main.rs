@@ -1,5 +1,5 @@
-//! All tests of the crate that may share a process. Beside this file stand those that install a global allocator or count the threads of
-//! the process.
+//! All tests of the crate that may share a process. Beside this file stand those that install a global allocator or
+//! count the threads of the process.
 
 mod arena;
 mod arena_drops;

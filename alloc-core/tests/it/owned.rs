@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::scene::{DropLog, charged, own, root_over};
 use crate::witness::Witness;
 use alloc_core::{
-    AllocError, AllocatorTraits, Budget, Context, ContextOptions, HostAllocator, HostError, Misuse,
-    Scope,
+    AllocError, AllocatorTraits, Budget, Context, ContextOptions, HostAllocator, HostError, Misuse, Scope,
 };
 
 #[test]
@@ -28,10 +27,7 @@ fn every_held_value_is_passed_once_when_its_context_is_cleared_and_ends() {
         let refused = HostError::Misuse(Misuse::Held);
         assert_eq!(root.steal(&child, held[0]), Err(refused));
         assert_eq!(root.adopt(&child), Err(refused));
-        assert_eq!(
-            (child.owned_values(), child.get(old[0]).err()),
-            (count, Some(HostError::Misuse(Misuse::NotOwned)))
-        );
+        assert_eq!((child.owned_values(), child.get(old[0]).err()), (count, Some(HostError::Misuse(Misuse::NotOwned))));
         (0..count).for_each(|n| drop(handle.get(held[n])));
         drop(child);
         assert_eq!((*holds[count - 1], handle.owned_values()), (count - 1, 0));

@@ -1,5 +1,5 @@
-//! A million contexts, in a chain and side by side, and a million values: destroyed, moved and grown, without recursion, without
-//! taking memory to free it, and without looking at what need not be looked at.
+//! A million contexts, in a chain and side by side, and a million values: destroyed, moved and grown, without
+//! recursion, without taking memory to free it, and without looking at what need not be looked at.
 //!
 //! One test after the other: a million records are 800 MB.
 
@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::scene::SYSTEM;
 use alloc_core::{
-    AllocError, AllocatorTraits, Context, ContextHandle, ContextOptions, HostAllocator, Scope,
-    TryVec, held_state_locks,
+    AllocError, AllocatorTraits, Context, ContextHandle, ContextOptions, HostAllocator, Scope, TryVec, held_state_locks,
 };
 
 /// Fewer for Wine's heap: no small stack has room for either.
@@ -25,11 +24,8 @@ struct LargeHost {
     given_back: AtomicU64,
 }
 
-static HOST: LargeHost = LargeHost {
-    ending: AtomicBool::new(false),
-    asked: AtomicU64::new(0),
-    given_back: AtomicU64::new(0),
-};
+static HOST: LargeHost =
+    LargeHost { ending: AtomicBool::new(false), asked: AtomicU64::new(0), given_back: AtomicU64::new(0) };
 
 // SAFETY: the system's blocks, refused or handed on.
 unsafe impl HostAllocator for LargeHost {
@@ -79,12 +75,7 @@ fn root() -> Context {
 /// On a stack of 256 KiB, where nothing recursive gets far.
 fn on_a_small_stack(run: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
-        std::thread::Builder::new()
-            .stack_size(256 * 1024)
-            .spawn_scoped(scope, run)
-            .unwrap()
-            .join()
-            .unwrap();
+        std::thread::Builder::new().stack_size(256 * 1024).spawn_scoped(scope, run).unwrap().join().unwrap();
     });
 }
 
@@ -175,11 +166,7 @@ fn owners_of_a_deep_tree_may_go_in_any_order() {
                 }
             });
             // Not once more for each owner: that would be hours.
-            assert!(
-                began.elapsed() < Duration::from_secs(60),
-                "{:?}",
-                began.elapsed()
-            );
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
         }
         root.close_root().unwrap();
     });
@@ -233,14 +220,9 @@ fn m8_many_children_and_values_are_no_cost_to_a_parent_that_grows_or_moves() {
             })
         };
         let (few_took, many_took) = (work(&mut few), work(&mut many));
-        println!(
-            "100 rounds: {few_took:?} with one child and value, {many_took:?} with {MANY} of each"
-        );
+        println!("100 rounds: {few_took:?} with one child and value, {many_took:?} with {MANY} of each");
         // A visit to each child would be a thousand times as much.
-        assert!(
-            many_took < 20 * few_took + Duration::from_millis(20),
-            "{few_took:?}, {many_took:?}"
-        );
+        assert!(many_took < 20 * few_took + Duration::from_millis(20), "{few_took:?}, {many_took:?}");
         let left = HOST.without_memory(|| many.close());
         assert_eq!((left.contexts, left.blocks), (u64::from(MANY), 0));
         drop((few, other, children));

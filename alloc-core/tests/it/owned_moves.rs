@@ -7,8 +7,7 @@ use std::alloc::Layout;
 use crate::scene::{charged, layout, limited, root_over};
 use crate::witness::Witness;
 use alloc_core::{
-    Arena, Budget, ContextOptions, FromAllocator, HostAllocator, HostError, Misuse, Scope, Scoped,
-    fold_thread,
+    Arena, Budget, ContextOptions, FromAllocator, HostAllocator, HostError, Misuse, Scope, Scoped, fold_thread,
 };
 
 const fn misuse<T>(rule: Misuse) -> Result<T, HostError> {
@@ -19,17 +18,11 @@ const fn misuse<T>(rule: Misuse) -> Result<T, HostError> {
 #[test]
 fn what_does_not_fit_together_is_refused_before_anything_changes() {
     let (witness, elsewhere) = (Witness::new(), Witness::new());
-    let (root, twin, other) = (
-        root_over(&witness),
-        root_over(&witness),
-        root_over(&elsewhere),
-    );
+    let (root, twin, other) = (root_over(&witness), root_over(&witness), root_over(&elsewhere));
     // SAFETY: `elsewhere` outlives its blocks.
     let own = unsafe { FromAllocator::new(Scoped::new(&elsewhere, Scope::Object)) };
     // SAFETY: `own` outlives the tree.
-    let backed = root
-        .child_with(unsafe { ContextOptions::new("backed").allocator(&own) })
-        .unwrap();
+    let backed = root.child_with(unsafe { ContextOptions::new("backed").allocator(&own) }).unwrap();
     let mut from = root.child("from").unwrap();
     let child = from.child("child").unwrap();
     let id = from.own(7_u32).unwrap();
@@ -60,9 +53,7 @@ fn below_one_limit_nothing_needs_its_room_twice() {
         one.own(()).unwrap();
         let value = one.own([1_u8; 12_000]).unwrap();
         let mut arena = Arena::new_in(one.handle());
-        arena
-            .try_alloc_layout(Layout::new::<[u8; 18_000]>())
-            .unwrap();
+        arena.try_alloc_layout(Layout::new::<[u8; 18_000]>()).unwrap();
         fold_thread();
         assert!(charged(&above) > 30_000);
         arena.move_to(two.handle()).unwrap();
@@ -112,10 +103,7 @@ fn leases_follow_the_limits_above() {
     let mut moving = wide.child("moving").unwrap();
     let below = moving.child("below").unwrap();
     below.own([0_u8; 10]).unwrap();
-    assert!(
-        charged(&wide) > wide.subtree_usage().total().live_bytes,
-        "a lease is out"
-    );
+    assert!(charged(&wide) > wide.subtree_usage().total().live_bytes, "a lease is out");
     moving.reparent(&tight).unwrap();
     // This thread's leases are no hindrance, and no new ones are given out.
     below.own([0_u8; 10]).unwrap();
@@ -124,10 +112,7 @@ fn leases_follow_the_limits_above() {
     moving.reparent(&wide).unwrap();
     assert_eq!(charged(&tight), 0);
     below.own([0_u8; 10]).unwrap();
-    assert!(
-        charged(&wide) > wide.subtree_usage().total().live_bytes,
-        "leases are given again"
-    );
+    assert!(charged(&wide) > wide.subtree_usage().total().live_bytes, "leases are given again");
     drop((below, moving));
     fold_thread();
     assert_eq!(charged(&wide), 0);

@@ -1,4 +1,5 @@
-//! What a context owns is destroyed with it: children before their parents, newer values before older, whatever destructors do.
+//! What a context owns is destroyed with it: children before their parents, newer values before older, whatever
+//! destructors do.
 //!
 //! Runs under miri.
 
@@ -70,10 +71,7 @@ fn m17_no_destructor_can_veto() {
             // Neither itself nor its context can be brought to safety any more.
             assert!(above.steal(&home, id).is_err());
             let mut context: Context = mine_too.lock().unwrap().take().unwrap();
-            assert_eq!(
-                context.reparent(&above).unwrap_err(),
-                HostError::Closed { context: home.id() }
-            );
+            assert_eq!(context.reparent(&above).unwrap_err(), HostError::Closed { context: home.id() });
             notes.note(1);
         }) as Box<dyn FnMut() + Send>))
         .unwrap();
@@ -91,15 +89,13 @@ fn a_hold_that_a_destructor_takes_may_outlive_it() {
     let (witness, log) = (Witness::new(), DropLog::default());
     let root = root_over(&witness);
     let child = root.child("child").unwrap();
-    let oldest = child
-        .own(("oldest", log.value(1)))
-        .map_err(|back| back.error)
-        .unwrap();
+    let oldest = child.own(("oldest", log.value(1))).map_err(|back| back.error).unwrap();
     own(&child, log.value(2));
     let handle = child.handle();
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        // The hold's lifetime is that of a handle outside; the destructor knows it by a pointer that is good for as long.
+        // The hold's lifetime is that of a handle outside; the destructor knows it by a pointer that is good for as
+        // long.
         struct Address(*const ContextHandle);
         // SAFETY: the address of something `Sync`.
         unsafe impl Send for Address {}

@@ -1,4 +1,5 @@
-//! Short programs of contexts, owned values, arenas' values and declarations, where miri can watch them; `long_programs.rs` runs long ones.
+//! Short programs of contexts, owned values, arenas' values and declarations, where miri can watch them;
+//! `long_programs.rs` runs long ones.
 //!
 //! Runs under miri.
 

@@ -12,8 +12,7 @@ use std::time::Duration;
 use crate::scene::{SYSTEM, own, root_over};
 use crate::witness::Witness;
 use alloc_core::{
-    AllocError, AllocatorTraits, Budget, Context, ContextOptions, HostAllocator, HostError, Misuse,
-    Scope, fold_thread,
+    AllocError, AllocatorTraits, Budget, Context, ContextOptions, HostAllocator, HostError, Misuse, Scope, fold_thread,
 };
 
 /// Notices when it goes a second time.
@@ -41,13 +40,7 @@ fn clearing_while_an_ancestor_ends_destroys_each_value_once() {
         let parent = root.child("parent").unwrap();
         let child = parent.child("child").unwrap();
         for _ in 0..values {
-            own(
-                &child,
-                Once {
-                    whole: true,
-                    gone: &GONE,
-                },
-            );
+            own(&child, Once { whole: true, gone: &GONE });
         }
         let start = Barrier::new(2);
         thread::scope(|scope| {
@@ -112,10 +105,7 @@ struct Mortal {
     late: AtomicU64,
 }
 
-static MORTAL: Mortal = Mortal {
-    dead: AtomicBool::new(false),
-    late: AtomicU64::new(0),
-};
+static MORTAL: Mortal = Mortal { dead: AtomicBool::new(false), late: AtomicU64::new(0) };
 
 // SAFETY: blocks are the system's, and go back to it as they came.
 unsafe impl HostAllocator for Mortal {
@@ -126,10 +116,7 @@ unsafe impl HostAllocator for Mortal {
         SYSTEM.allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        self.late.fetch_add(
-            u64::from(self.dead.load(Ordering::SeqCst)),
-            Ordering::SeqCst,
-        );
+        self.late.fetch_add(u64::from(self.dead.load(Ordering::SeqCst)), Ordering::SeqCst);
         // SAFETY: this function's contract: the block is the system's.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
     }
@@ -168,9 +155,7 @@ impl Drop for Waiting {
 fn an_allocator_is_not_called_after_try_close_was_answered() {
     let root = Context::root_static(&SYSTEM, ContextOptions::new("root")).unwrap();
     let parent = root.child("parent").unwrap();
-    let closed = parent
-        .child_with(ContextOptions::new("closed").allocator_static(&MORTAL))
-        .unwrap();
+    let closed = parent.child_with(ContextOptions::new("closed").allocator_static(&MORTAL)).unwrap();
     let (inside, is_inside) = mpsc::channel();
     let (gate, opened) = mpsc::channel();
     let (go, gone) = mpsc::channel();
@@ -180,13 +165,8 @@ fn an_allocator_is_not_called_after_try_close_was_answered() {
     closed.try_close().expect("nothing but what goes with it");
     MORTAL.dead.store(true, Ordering::SeqCst);
     gate.send(()).ok();
-    gone.recv_timeout(Duration::from_secs(20))
-        .expect("the parent ends");
-    assert_eq!(
-        MORTAL.late.load(Ordering::SeqCst),
-        0,
-        "calls of an allocator that was gone"
-    );
+    gone.recv_timeout(Duration::from_secs(20)).expect("the parent ends");
+    assert_eq!(MORTAL.late.load(Ordering::SeqCst), 0, "calls of an allocator that was gone");
     root.close_root().unwrap();
 }
 
@@ -197,11 +177,7 @@ struct Gate {
     go_on: Mutex<Option<mpsc::Receiver<()>>>,
 }
 
-static GATE: Gate = Gate {
-    armed: AtomicBool::new(false),
-    at_work: Mutex::new(None),
-    go_on: Mutex::new(None),
-};
+static GATE: Gate = Gate { armed: AtomicBool::new(false), at_work: Mutex::new(None), go_on: Mutex::new(None) };
 
 // SAFETY: blocks are the system's, and go back to it as they came.
 unsafe impl HostAllocator for Gate {
@@ -213,30 +189,21 @@ unsafe impl HostAllocator for Gate {
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         if self.armed.swap(false, Ordering::SeqCst) {
-            self.at_work
-                .lock()
-                .unwrap()
-                .take()
-                .expect("armed once")
-                .send(())
-                .unwrap();
+            self.at_work.lock().unwrap().take().expect("armed once").send(()).unwrap();
             let go_on = self.go_on.lock().unwrap().take().expect("armed once");
-            go_on
-                .recv_timeout(Duration::from_secs(20))
-                .expect("the other thread looks and goes on");
+            go_on.recv_timeout(Duration::from_secs(20)).expect("the other thread looks and goes on");
         }
         // SAFETY: this function's contract: the block is the system's.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
     }
 }
 
-/// A context whose last reference has gone is not quiet: its thread still counts what it gives back, the table of values here.
+/// A context whose last reference has gone is not quiet: its thread still counts what it gives back, the table of
+/// values here.
 #[test]
 fn a_context_that_is_going_is_not_adopted_below_a_budget() {
     let root = Context::root_static(&GATE, ContextOptions::new("root")).unwrap();
-    let to = root
-        .child_with(ContextOptions::new("to").budget(Budget::limit(1 << 30)))
-        .unwrap();
+    let to = root.child_with(ContextOptions::new("to").budget(Budget::limit(1 << 30))).unwrap();
     let from = root.child("from").unwrap();
     let child = from.child("child").unwrap();
     for _ in 0..100 {
@@ -253,22 +220,14 @@ fn a_context_that_is_going_is_not_adopted_below_a_budget() {
             drop(child);
             fold_thread();
         });
-        is_at_work
-            .recv_timeout(Duration::from_secs(20))
-            .expect("the child gives its table back");
+        is_at_work.recv_timeout(Duration::from_secs(20)).expect("the child gives its table back");
         let adopted = to.adopt(&from);
         go.send(()).unwrap();
         assert_eq!(adopted, Err(HostError::Misuse(Misuse::InUse)));
     });
     to.adopt(&from).expect("nothing is below it");
     fold_thread();
-    assert_eq!(
-        (
-            to.budget().unwrap().charged,
-            to.subtree_usage().total().live_bytes
-        ),
-        (0, 0)
-    );
+    assert_eq!((to.budget().unwrap().charged, to.subtree_usage().total().live_bytes), (0, 0));
     drop((to, from));
     root.close_root().unwrap();
 }

@@ -1,5 +1,5 @@
-//! Owned values from several threads at once: each is destroyed once, nobody ever reads another one, and accounts are exact when
-//! all is quiet.
+//! Owned values from several threads at once: each is destroyed once, nobody ever reads another one, and accounts are
+//! exact when all is quiet.
 //!
 //! Runs under miri.
 
@@ -30,11 +30,7 @@ struct ThreadValue {
 impl ThreadValue {
     fn new(census: &'static Census, number: u64) -> Self {
         census.made.fetch_add(1, Relaxed);
-        Self {
-            census,
-            number,
-            check: !number,
-        }
+        Self { census, number, check: !number }
     }
     fn assert_whole(&self) {
         assert_eq!(self.check, !self.number);
@@ -59,18 +55,11 @@ fn next(state: &mut u64) -> u64 {
 
 #[test]
 fn many_threads_own_hold_move_and_free() {
-    static CENSUS: Census = Census {
-        made: AtomicU64::new(0),
-        gone: AtomicU64::new(0),
-    };
+    static CENSUS: Census = Census { made: AtomicU64::new(0), gone: AtomicU64::new(0) };
     let witness = Witness::new();
     let root = root_over(&witness);
     let limited = limited(&root, Budget::limit(1 << 20));
-    let contexts = [
-        limited.child("one").unwrap(),
-        limited.child("two").unwrap(),
-        root.child("three").unwrap(),
-    ];
+    let contexts = [limited.child("one").unwrap(), limited.child("two").unwrap(), root.child("three").unwrap()];
     let ids: Mutex<Vec<Owned<ThreadValue>>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for thread in 1..=THREADS {
@@ -85,17 +74,11 @@ fn many_threads_own_hold_move_and_free() {
                 for round in 0..ROUNDS {
                     let home = &contexts[next(&mut state) as usize % 3];
                     let id = any(&mut state);
-                    let of = |id: Owned<ThreadValue>| {
-                        contexts
-                            .iter()
-                            .find(|context| context.id() == id.context())
-                            .unwrap()
-                    };
+                    let of =
+                        |id: Owned<ThreadValue>| contexts.iter().find(|context| context.id() == id.context()).unwrap();
                     match (next(&mut state) % 8, id) {
                         (0 | 1, _) | (_, None) => {
-                            let id = home
-                                .own(ThreadValue::new(&CENSUS, thread << 32 | round))
-                                .unwrap();
+                            let id = home.own(ThreadValue::new(&CENSUS, thread << 32 | round)).unwrap();
                             ids.lock().unwrap().push(id);
                         }
                         (2, Some(id)) => drop(of(id).remove(id)),
@@ -105,9 +88,7 @@ fn many_threads_own_hold_move_and_free() {
                             Err(error) => {
                                 assert!(matches!(
                                     error,
-                                    HostError::Misuse(
-                                        Misuse::NotOwned | Misuse::Held | Misuse::SameContext
-                                    )
+                                    HostError::Misuse(Misuse::NotOwned | Misuse::Held | Misuse::SameContext)
                                 ))
                             }
                         },
@@ -131,18 +112,9 @@ fn many_threads_own_hold_move_and_free() {
     });
     fold_thread();
     let alive: usize = contexts.iter().map(|context| context.owned_values()).sum();
-    assert_eq!(
-        CENSUS.made.load(Relaxed) - CENSUS.gone.load(Relaxed),
-        alive as u64
-    );
-    assert_eq!(
-        charged(&limited),
-        limited.subtree_usage().total().live_bytes
-    );
-    assert_eq!(
-        root.subtree_usage().total().live_bytes,
-        witness.bytes() as u64
-    );
+    assert_eq!(CENSUS.made.load(Relaxed) - CENSUS.gone.load(Relaxed), alive as u64);
+    assert_eq!(charged(&limited), limited.subtree_usage().total().live_bytes);
+    assert_eq!(root.subtree_usage().total().live_bytes, witness.bytes() as u64);
     drop(contexts);
     assert_eq!(CENSUS.made.load(Relaxed), CENSUS.gone.load(Relaxed));
     drop((limited, root));
@@ -151,19 +123,14 @@ fn many_threads_own_hold_move_and_free() {
 
 #[test]
 fn an_ancestor_may_end_while_others_use_what_is_below() {
-    static CENSUS: Census = Census {
-        made: AtomicU64::new(0),
-        gone: AtomicU64::new(0),
-    };
+    static CENSUS: Census = Census { made: AtomicU64::new(0), gone: AtomicU64::new(0) };
     let witness = Witness::new();
     let root = root_over(&witness);
     for round in 0..if cfg!(miri) { 3 } else { 200 } {
         let top = root.child("top").unwrap();
         let middle = top.child("middle").unwrap();
         let below = middle.child("below").unwrap();
-        let ids: Vec<_> = (0..8)
-            .map(|n| below.own(ThreadValue::new(&CENSUS, n)).unwrap())
-            .collect();
+        let ids: Vec<_> = (0..8).map(|n| below.own(ThreadValue::new(&CENSUS, n)).unwrap()).collect();
         let (start, handle) = (Barrier::new(4), below.handle());
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -200,19 +167,9 @@ fn an_ancestor_may_end_while_others_use_what_is_below() {
                 }
             }
         });
-        assert_eq!(
-            CENSUS.made.load(Relaxed),
-            CENSUS.gone.load(Relaxed),
-            "all ended when the last of the threads had"
-        );
+        assert_eq!(CENSUS.made.load(Relaxed), CENSUS.gone.load(Relaxed), "all ended when the last of the threads had");
         drop(handle);
-        assert_eq!(
-            (
-                root.owned_values(),
-                root.subtree_usage().total().live_blocks
-            ),
-            (0, witness.blocks() as u64)
-        );
+        assert_eq!((root.owned_values(), root.subtree_usage().total().live_blocks), (0, witness.blocks() as u64));
     }
     drop(root);
     witness.assert_empty();
@@ -237,9 +194,7 @@ fn contexts_move_while_threads_allocate_in_them() {
                     for round in 0..ROUNDS {
                         kept.push(below.own([n; 40]).unwrap());
                         if round % 3 != 0 {
-                            below
-                                .destroy(kept.swap_remove(round as usize % kept.len()))
-                                .unwrap();
+                            below.destroy(kept.swap_remove(round as usize % kept.len())).unwrap();
                         }
                         if kept.len() > 60 {
                             kept.drain(..).for_each(|id| below.destroy(id).unwrap());
@@ -262,9 +217,7 @@ fn contexts_move_while_threads_allocate_in_them() {
             }
             fold_thread();
         });
-        workers
-            .into_iter()
-            .for_each(|worker| worker.join().unwrap());
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
         done.store(true, Relaxed);
         mover.join().unwrap();
     });
@@ -272,10 +225,7 @@ fn contexts_move_while_threads_allocate_in_them() {
     for context in [&above, &left, &right] {
         assert_eq!(charged(context), context.subtree_usage().total().live_bytes);
     }
-    assert_eq!(
-        root.subtree_usage().total().live_bytes,
-        witness.bytes() as u64
-    );
+    assert_eq!(root.subtree_usage().total().live_bytes, witness.bytes() as u64);
     drop((moving, below, left, right, above));
     assert_eq!(root.usage().total().live_blocks, 1);
     drop(root);

@@ -1,5 +1,5 @@
-//! Contexts used by several threads at once, against the witness below and a ledger beside: whenever all threads pause, every
-//! number is right, after frees on other threads and after threads that ended.
+//! Contexts used by several threads at once, against the witness below and a ledger beside: whenever all threads pause,
+//! every number is right, after frees on other threads and after threads that ended.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -64,10 +64,7 @@ impl Ledger {
 
 impl Shared<'_> {
     fn put(&self, block: HeldBlock) {
-        self.pool
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(block);
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner).push(block);
     }
 
     fn take(&self, rng: &mut Rng) -> Option<HeldBlock> {
@@ -84,19 +81,11 @@ impl Shared<'_> {
             0..4 => {
                 let most = if rng.below(50) == 0 { 1 << 20 } else { 600 };
                 let size = 1 + rng.below(most) as usize;
-                let layout =
-                    Layout::from_size_align(size, 1 << rng.below(8)).expect("a small alignment");
+                let layout = Layout::from_size_align(size, 1 << rng.below(8)).expect("a small alignment");
                 let scope = Scope::ALL[rng.below(Scope::COUNT as u64) as usize];
                 let context = rng.below(CONTEXTS as u64) as usize;
-                let start = HostAllocator::allocate(&self.contexts[context], layout, scope)
-                    .expect("there is memory");
-                let block = HeldBlock {
-                    start,
-                    layout,
-                    scope,
-                    context,
-                    thread,
-                };
+                let start = HostAllocator::allocate(&self.contexts[context], layout, scope).expect("there is memory");
+                let block = HeldBlock { start, layout, scope, context, thread };
                 self.ledger.change(&block, 1, size as i64);
                 self.put(block);
             }
@@ -108,78 +97,45 @@ impl Shared<'_> {
                 let new = Layout::from_size_align(size, old.align()).expect("a small alignment");
                 let context = &self.contexts[block.context];
                 // SAFETY: a live block of this context with this layout and scope.
-                block.start =
-                    unsafe { HostAllocator::resize(context, block.start, old, new, block.scope) }
-                        .expect("there is memory");
+                block.start = unsafe { HostAllocator::resize(context, block.start, old, new, block.scope) }
+                    .expect("there is memory");
                 block.layout = new;
-                self.ledger
-                    .change(&block, 0, size as i64 - old.size() as i64);
+                self.ledger.change(&block, 0, size as i64 - old.size() as i64);
                 self.ledger.resizes.fetch_add(1, Relaxed);
                 self.put(block);
             }
             _ => {
                 let Some(block) = self.take(rng) else { return };
                 self.free(&block);
-                self.ledger
-                    .frees_elsewhere
-                    .fetch_add(u64::from(block.thread != thread), Relaxed);
+                self.ledger.frees_elsewhere.fetch_add(u64::from(block.thread != thread), Relaxed);
             }
         }
     }
 
     fn free(&self, block: &HeldBlock) {
         // SAFETY: a live block of this context with this layout and scope; it was taken out of the pool.
-        unsafe {
-            HostAllocator::deallocate(
-                &self.contexts[block.context],
-                block.start,
-                block.layout,
-                block.scope,
-            )
-        };
+        unsafe { HostAllocator::deallocate(&self.contexts[block.context], block.start, block.layout, block.scope) };
         self.ledger.change(block, -1, -(block.layout.size() as i64));
     }
 
     /// No thread runs: every context says what the ledger does, and all of them together what the witness does.
     fn compare(&self, base: &[alloc_core::Usage], when: &str) {
-        for (context, (lines, base)) in self.contexts.iter().zip(self.ledger.lines.iter().zip(base))
-        {
+        for (context, (lines, base)) in self.contexts.iter().zip(self.ledger.lines.iter().zip(base)) {
             let usage = context.usage().without(base);
             for (scope, line) in Scope::ALL.into_iter().zip(lines) {
                 let own = usage.scope(scope);
-                let own = (
-                    own.live_bytes as i64,
-                    own.live_blocks as i64,
-                    own.total_bytes,
-                    own.total_blocks,
-                );
-                let [bytes, blocks] =
-                    [&line.live_bytes, &line.live_blocks].map(|number| number.load(Relaxed));
+                let own = (own.live_bytes as i64, own.live_blocks as i64, own.total_bytes, own.total_blocks);
+                let [bytes, blocks] = [&line.live_bytes, &line.live_blocks].map(|number| number.load(Relaxed));
                 let [all_bytes, all_blocks] =
                     [&line.total_bytes, &line.total_blocks].map(|number| number.load(Relaxed));
-                assert_eq!(
-                    own,
-                    (bytes, blocks, all_bytes, all_blocks),
-                    "{}, scope {scope}, {when}",
-                    context.name()
-                );
+                assert_eq!(own, (bytes, blocks, all_bytes, all_blocks), "{}, scope {scope}, {when}", context.name());
             }
         }
         let tree = self.root.subtree_usage();
         for scope in Scope::ALL {
             let (own, seen) = (tree.scope(scope), self.witness.scope(scope));
-            let own = [
-                own.live_bytes,
-                own.live_blocks,
-                own.total_bytes,
-                own.total_blocks,
-            ];
-            let seen = [
-                seen.live_bytes,
-                seen.live_blocks,
-                seen.total_bytes,
-                seen.allocations,
-            ];
+            let own = [own.live_bytes, own.live_blocks, own.total_bytes, own.total_blocks];
+            let seen = [seen.live_bytes, seen.live_blocks, seen.total_bytes, seen.allocations];
             assert_eq!(own, seen, "the tree and the witness, scope {scope}, {when}");
         }
     }
@@ -187,40 +143,22 @@ impl Shared<'_> {
 
 #[test]
 fn every_number_is_right_at_every_quiet_point() {
-    for budget in [
-        None,
-        Some(Budget::limit(1 << 40)),
-        Some(Budget::exact(1 << 40)),
-    ] {
+    for budget in [None, Some(Budget::limit(1 << 40)), Some(Budget::exact(1 << 40))] {
         let witness = RecordingAllocator::system();
         let options = ContextOptions::new("root");
-        let options = if let Some(budget) = budget {
-            options.budget(budget)
-        } else {
-            options
-        };
+        let options = if let Some(budget) = budget { options.budget(budget) } else { options };
         // SAFETY: the witness outlives the root, which is closed below.
         let root = unsafe { Context::root(&witness, options) }.expect("there is memory");
         // A tree three deep: each context hangs below the one at half its number.
         let mut contexts: Vec<Context> = Vec::new();
         for index in 0..CONTEXTS {
-            let above = if index < 2 {
-                &root
-            } else {
-                &contexts[index / 2]
-            };
+            let above = if index < 2 { &root } else { &contexts[index / 2] };
             let child = above.child("child").expect("there is memory");
             contexts.push(child);
         }
         // A parent holds the records of its children from here on.
         let base: Vec<_> = contexts.iter().map(|context| context.usage()).collect();
-        let shared = Shared {
-            root,
-            contexts,
-            witness: &witness,
-            ledger: Ledger::default(),
-            pool: Mutex::default(),
-        };
+        let shared = Shared { root, contexts, witness: &witness, ledger: Ledger::default(), pool: Mutex::default() };
         let mut live_points = 0;
         for round in 0..ROUNDS {
             thread::scope(|scope| {
@@ -234,30 +172,16 @@ fn every_number_is_right_at_every_quiet_point() {
                 }
             });
             shared.compare(&base, &format!("budget {budget:?}, round {round}"));
-            live_points += u32::from(
-                !shared
-                    .pool
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .is_empty(),
-            );
+            live_points += u32::from(!shared.pool.lock().unwrap_or_else(PoisonError::into_inner).is_empty());
         }
-        assert!(
-            live_points >= 100,
-            "{live_points} quiet points with live blocks"
-        );
+        assert!(live_points >= 100, "{live_points} quiet points with live blocks");
         let elsewhere = shared.ledger.frees_elsewhere.load(Relaxed);
-        assert!(
-            elsewhere > 1000 && shared.ledger.resizes.load(Relaxed) > 1000,
-            "{elsewhere} frees by other threads"
-        );
+        assert!(elsewhere > 1000 && shared.ledger.resizes.load(Relaxed) > 1000, "{elsewhere} frees by other threads");
         while let Some(block) = shared.take(&mut Rng::new(1)) {
             shared.free(&block);
         }
         shared.compare(&base, "at the end");
-        let Shared {
-            root, mut contexts, ..
-        } = shared;
+        let Shared { root, mut contexts, .. } = shared;
         while contexts.pop().is_some() {}
         root.close_root().expect("everything was given back");
         witness.assert_empty("after the root was closed");

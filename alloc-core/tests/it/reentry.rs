@@ -1,5 +1,5 @@
-//! A base allocator that calls its caller back at every request, on the same thread: what is half-done then must not show.
-//! The list of all such calls is in docs/design/reentry/alloc-core.md.
+//! A base allocator that calls its caller back at every request, on the same thread: what is half-done then must not
+//! show. The list of all such calls is in docs/design/reentry/alloc-core.md.
 //!
 //! Runs under miri.
 
@@ -97,11 +97,7 @@ impl Reentrant {
     }
     fn ends(block: NonNull<u8>, layout: Layout) {
         let known = LIVE.with_borrow_mut(|live| live.remove(&block));
-        assert_eq!(
-            known,
-            Some(layout),
-            "{block:?} is not live, or has another layout"
-        );
+        assert_eq!(known, Some(layout), "{block:?} is not live, or has another layout");
     }
 }
 
@@ -136,11 +132,7 @@ unsafe impl HostAllocator for Reentrant {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         let grows = new.size() > old.size();
-        call_back(if grows {
-            ReentrantCall::Grow
-        } else {
-            ReentrantCall::Shrink
-        });
+        call_back(if grows { ReentrantCall::Grow } else { ReentrantCall::Shrink });
         if grows && !GROWS.get() {
             return Err(AllocError);
         }

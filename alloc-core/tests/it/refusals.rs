@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use crate::scene::{SYSTEM, layout, limited, root};
 use alloc_core::{
-    AllocError, Allocator, AllocatorTraits, Arena, Budget, Context, ContextOptions, HostAllocator,
-    HostError, HostSource, Scope,
+    AllocError, Allocator, AllocatorTraits, Arena, Budget, Context, ContextOptions, HostAllocator, HostError,
+    HostSource, Scope,
 };
 
 /// The backing refuses nothing here, so no refusal may be blamed on it, however soon the limit is higher again.
@@ -20,54 +20,24 @@ fn a_refusal_names_the_budget_that_refused_although_the_limit_was_raised_since()
         let context = limited(&root, budget);
         let below = context.child("below").map(drop);
         assert!(matches!(below, Ok(())), "800 bytes fit");
-        let over = |short_by| HostError::OverBudget {
-            context: context.id(),
-            short_by,
-            leased_elsewhere: 0,
-        };
+        let over = |short_by| HostError::OverBudget { context: context.id(), short_by, leased_elsewhere: 0 };
         let raised = |act: &dyn Fn()| {
             context.set_limit(1000).expect("nothing is live");
             act();
             context.set_limit(1 << 20).expect("more than before");
         };
-        raised(&|| {
-            assert_eq!(
-                HostAllocator::allocate(&context, layout(1500), Scope::Object),
-                Err(AllocError)
-            )
-        });
-        assert_eq!(
-            HostAllocator::refusal(&context, layout(1500), Scope::Object),
-            over(500),
-            "{budget:?}"
-        );
-        raised(&|| {
-            assert_eq!(
-                Allocator::allocate_zeroed(&&context, layout(1600)),
-                Err(AllocError)
-            )
-        });
-        assert_eq!(
-            HostSource::refusal(&&context, layout(1600)),
-            over(600),
-            "{budget:?}"
-        );
+        raised(&|| assert_eq!(HostAllocator::allocate(&context, layout(1500), Scope::Object), Err(AllocError)));
+        assert_eq!(HostAllocator::refusal(&context, layout(1500), Scope::Object), over(500), "{budget:?}");
+        raised(&|| assert_eq!(Allocator::allocate_zeroed(&&context, layout(1600)), Err(AllocError)));
+        assert_eq!(HostSource::refusal(&&context, layout(1600)), over(600), "{budget:?}");
 
-        let block = context
-            .try_allocate(layout(400), Scope::Cache)
-            .expect("there is room");
+        let block = context.try_allocate(layout(400), Scope::Cache).expect("there is room");
         context.set_limit(1000).expect("400 are live");
         // SAFETY: the block just taken.
-        let grown = unsafe {
-            HostAllocator::resize(&context, block, layout(400), layout(1100), Scope::Cache)
-        };
+        let grown = unsafe { HostAllocator::resize(&context, block, layout(400), layout(1100), Scope::Cache) };
         context.set_limit(1 << 20).expect("more than before");
         assert_eq!(grown, Err(AllocError));
-        assert_eq!(
-            HostAllocator::refusal(&context, layout(700), Scope::Cache),
-            over(100),
-            "{budget:?}"
-        );
+        assert_eq!(HostAllocator::refusal(&context, layout(700), Scope::Cache), over(100), "{budget:?}");
         // SAFETY: refused, it is as it was.
         unsafe { context.free(block, layout(400), Scope::Cache) };
 
@@ -87,17 +57,9 @@ fn a_refusal_says_closed_only_where_the_context_was_closed_then() {
     assert!(HostAllocator::allocate(&handle, layout(1001), Scope::Object).is_err());
     drop(context);
     let error = HostAllocator::refusal(&handle, layout(1001), Scope::Object);
-    assert!(
-        matches!(error, HostError::OverBudget { short_by: 1, .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, HostError::OverBudget { short_by: 1, .. }), "{error:?}");
     assert!(HostAllocator::allocate(&handle, layout(1), Scope::Object).is_err());
-    assert_eq!(
-        HostAllocator::refusal(&handle, layout(1), Scope::Object),
-        HostError::Closed {
-            context: handle.id()
-        }
-    );
+    assert_eq!(HostAllocator::refusal(&handle, layout(1), Scope::Object), HostError::Closed { context: handle.id() });
 }
 
 /// Refuses by turns, and says why when it is asked: as of then, as an allocator without a memory of its refusals does.
@@ -113,11 +75,7 @@ unsafe impl HostAllocator for Moody {
         SYSTEM.traits()
     }
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        if self.refuses.load(SeqCst) {
-            Err(AllocError)
-        } else {
-            SYSTEM.allocate(layout, scope)
-        }
+        if self.refuses.load(SeqCst) { Err(AllocError) } else { SYSTEM.allocate(layout, scope) }
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         // SAFETY: this function's contract: the block is the system's.
@@ -129,10 +87,7 @@ unsafe impl HostAllocator for Moody {
         if self.refuses.load(SeqCst) {
             HostError::TooLarge
         } else {
-            HostError::OutOfHostMemory {
-                bytes: layout.size(),
-                scope: Scope::Device,
-            }
+            HostError::OutOfHostMemory { bytes: layout.size(), scope: Scope::Device }
         }
     }
 }
@@ -144,22 +99,15 @@ fn a_refusal_of_the_backing_is_its_own_reason_of_that_moment() {
     let root = unsafe { Context::root(&moody, ContextOptions::new("root")) }.expect("memory");
     // A context that draws on a context asks it, and that one its backing.
     // SAFETY: the root outlives the child.
-    let above = root
-        .child_with(unsafe { ContextOptions::new("above").allocator(&root) })
-        .expect("memory");
+    let above = root.child_with(unsafe { ContextOptions::new("above").allocator(&root) }).expect("memory");
     for context in [&root, &above] {
-        let block = context
-            .try_allocate(layout(64), Scope::Object)
-            .expect("memory");
+        let block = context.try_allocate(layout(64), Scope::Object).expect("memory");
         let refused: [&dyn Fn() -> bool; 3] = [
             &|| HostAllocator::allocate(context, layout(10), Scope::Object).is_err(),
             &|| HostAllocator::allocate_zeroed(context, layout(10), Scope::Object).is_err(),
             &|| {
                 // SAFETY: a live block, which a refused call leaves as it is.
-                unsafe {
-                    HostAllocator::resize(context, block, layout(64), layout(74), Scope::Object)
-                }
-                .is_err()
+                unsafe { HostAllocator::resize(context, block, layout(64), layout(74), Scope::Object) }.is_err()
             },
         ];
         for (number, refused) in refused.into_iter().enumerate() {
@@ -176,13 +124,7 @@ fn a_refusal_of_the_backing_is_its_own_reason_of_that_moment() {
         }
         // Another scope was refused nothing: there the answer is as of now.
         let now = HostAllocator::refusal(context, layout(10), Scope::Cache);
-        assert_eq!(
-            now,
-            HostError::OutOfHostMemory {
-                bytes: 10,
-                scope: Scope::Device
-            }
-        );
+        assert_eq!(now, HostError::OutOfHostMemory { bytes: 10, scope: Scope::Device });
         // SAFETY: the live block.
         unsafe { context.free(block, layout(64), Scope::Object) };
     }
@@ -194,15 +136,10 @@ fn a_refusal_of_the_backing_is_its_own_reason_of_that_moment() {
 #[test]
 fn a_move_that_is_refused_says_what_was_missing() {
     let root = root();
-    let (from, to) = (
-        root.child("from").expect("memory"),
-        limited(&root, Budget::exact(1000)),
-    );
+    let (from, to) = (root.child("from").expect("memory"), limited(&root, Budget::exact(1000)));
     let id = from.own([0_u8; 1500]).expect("memory");
     let empty = to.usage();
-    let error = to
-        .steal(&from, id)
-        .expect_err("500 bytes are short, or more with the table");
+    let error = to.steal(&from, id).expect_err("500 bytes are short, or more with the table");
     assert!(
         matches!(error, HostError::OverBudget { context, short_by: 500.., leased_elsewhere: 0 } if context == to.id()),
         "{error:?}"
@@ -214,25 +151,11 @@ fn a_move_that_is_refused_says_what_was_missing() {
     child.own([0_u8; 1500]).expect("memory");
     let all = child.usage().total().live_bytes + node;
     let error = child.reparent(&to).expect_err("it does not fit");
-    assert_eq!(
-        error,
-        HostError::OverBudget {
-            context: to.id(),
-            short_by: all - 1000,
-            leased_elsewhere: 0
-        }
-    );
+    assert_eq!(error, HostError::OverBudget { context: to.id(), short_by: all - 1000, leased_elsewhere: 0 });
     let mut arena = Arena::new_in(from.handle());
     arena.try_alloc([0_u8; 900]).expect("memory");
     arena.try_alloc([0_u8; 900]).expect("memory");
     let held = arena.bytes_held() as u64;
     let error = arena.move_to(to.handle()).expect_err("it does not fit");
-    assert_eq!(
-        error,
-        HostError::OverBudget {
-            context: to.id(),
-            short_by: held - 1000,
-            leased_elsewhere: 0
-        }
-    );
+    assert_eq!(error, HostError::OverBudget { context: to.id(), short_by: held - 1000, leased_elsewhere: 0 });
 }

@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use alloc_core::{
-    AllocError, AllocatorTraits, Arena, Budget, Context, ContextHandle, ContextId, ContextOptions,
-    FromGlobalAlloc, HostAllocator, PointerStatus, Scope, with_front, with_requester,
+    AllocError, AllocatorTraits, Arena, Budget, Context, ContextHandle, ContextId, ContextOptions, FromGlobalAlloc,
+    HostAllocator, PointerStatus, Scope, with_front, with_requester,
 };
 use debug_guard::{FailingAllocator, Fault};
 
@@ -39,13 +39,7 @@ impl Asks {
         let told = with_requester(|origin| {
             let origin = origin?;
             let label = origin.label.map(str::to_owned);
-            Some(Told {
-                call,
-                context: origin.context,
-                name: origin.name,
-                label,
-                front: origin.front,
-            })
+            Some(Told { call, context: origin.context, name: origin.name, label, front: origin.front })
         });
         TOLD.with_borrow_mut(|all| all.push(told));
         assert!(!UNWINDS.take(), "as asked");
@@ -88,11 +82,7 @@ unsafe impl HostAllocator for Asks {
     }
     fn validate_pointer(&self, _: NonNull<u8>, front: usize) -> PointerStatus {
         self.hear("vet");
-        if front == 16 {
-            PointerStatus::Live
-        } else {
-            PointerStatus::Invalid
-        }
+        if front == 16 { PointerStatus::Live } else { PointerStatus::Invalid }
     }
 }
 
@@ -121,53 +111,28 @@ fn whose(told: &[Option<Told>]) -> Vec<(&'static str, ContextId)> {
 /// All five calls through one context.
 fn all_calls(context: &ContextHandle) {
     let large = Layout::new::<[u64; 50]>();
-    let block = context
-        .try_allocate(LAYOUT, Scope::Object)
-        .expect("a block");
+    let block = context.try_allocate(LAYOUT, Scope::Object).expect("a block");
     // SAFETY: live.
-    let block =
-        unsafe { context.resize(block, LAYOUT, large, Scope::Object) }.expect("a larger one");
+    let block = unsafe { context.resize(block, LAYOUT, large, Scope::Object) }.expect("a larger one");
     // SAFETY: live.
-    let block =
-        unsafe { context.resize(block, large, LAYOUT, Scope::Object) }.expect("a smaller one");
+    let block = unsafe { context.resize(block, large, LAYOUT, Scope::Object) }.expect("a smaller one");
     // SAFETY: live.
     unsafe { context.free(block, LAYOUT, Scope::Object) };
-    let block = context
-        .allocate_zeroed(LAYOUT, Scope::Object)
-        .expect("a block");
+    let block = context.allocate_zeroed(LAYOUT, Scope::Object).expect("a block");
     // SAFETY: live.
     unsafe { context.free(block, LAYOUT, Scope::Object) };
 }
 
-const CALLS: [&str; 6] = [
-    "allocate",
-    "grow",
-    "shrink",
-    "deallocate",
-    "allocate_zeroed",
-    "deallocate",
-];
+const CALLS: [&str; 6] = ["allocate", "grow", "shrink", "deallocate", "allocate_zeroed", "deallocate"];
 
 #[test]
 fn every_call_says_which_context_asks() {
     let root = root();
-    let budget = |budget| {
-        ContextOptions::new("limited")
-            .label("of its own")
-            .budget(budget)
-    };
+    let budget = |budget| ContextOptions::new("limited").label("of its own").budget(budget);
     let contexts = [
         (root.child("plain").expect("a child"), None),
-        (
-            root.child_with(budget(Budget::limit(1 << 20)))
-                .expect("a child"),
-            Some("of its own"),
-        ),
-        (
-            root.child_with(budget(Budget::exact(1 << 20)))
-                .expect("a child"),
-            Some("of its own"),
-        ),
+        (root.child_with(budget(Budget::limit(1 << 20))).expect("a child"), Some("of its own")),
+        (root.child_with(budget(Budget::exact(1 << 20))).expect("a child"), Some("of its own")),
     ];
     for (context, label) in contexts.iter().map(|(context, label)| (context, *label)) {
         // The second time the thread has its entry and its lease.
@@ -175,13 +140,7 @@ fn every_call_says_which_context_asks() {
             let ((), told) = heard(|| all_calls(context));
             let expected = CALLS.map(|call| {
                 let (name, label) = (context.name(), label.map(str::to_owned));
-                Some(Told {
-                    call,
-                    context: Some(context.id()),
-                    name,
-                    label,
-                    front: 0,
-                })
+                Some(Told { call, context: Some(context.id()), name, label, front: 0 })
             });
             assert_eq!(told, expected);
         }
@@ -201,10 +160,7 @@ fn who_does_not_want_to_know_is_not_told() {
 #[test]
 fn a_child_with_its_own_allocator_tells_that_one() {
     let deaf = Context::root_static(&DEAF, ContextOptions::new("deaf")).expect("a root");
-    let (own, told) = heard(|| {
-        deaf.child_with(ContextOptions::new("own").allocator_static(&ASKS))
-            .expect("a child")
-    });
+    let (own, told) = heard(|| deaf.child_with(ContextOptions::new("own").allocator_static(&ASKS)).expect("a child"));
     assert_eq!(told, [None], "its record is the parent's memory");
     let ((), told) = heard(|| all_calls(&own));
     assert_eq!(whose(&told), CALLS.map(|call| (call, own.id())));
@@ -213,24 +169,18 @@ fn a_child_with_its_own_allocator_tells_that_one() {
     assert_eq!(whose(&told), CALLS.map(|call| (call, below.id())));
 
     let asking = root();
-    let quiet = asking
-        .child_with(ContextOptions::new("quiet").allocator_static(&DEAF))
-        .expect("a child");
+    let quiet = asking.child_with(ContextOptions::new("quiet").allocator_static(&DEAF)).expect("a child");
     let ((), told) = heard(|| all_calls(&quiet));
     assert_eq!(told, vec![None; CALLS.len()]);
 }
 
 #[test]
 fn records_and_labels_are_told_as_the_parents_and_a_roots_as_its_own() {
-    let (root, told) = heard(|| {
-        Context::root_static(&ASKS, ContextOptions::new("root").label("label")).expect("a root")
-    });
+    let (root, told) =
+        heard(|| Context::root_static(&ASKS, ContextOptions::new("root").label("label")).expect("a root"));
     assert_eq!(whose(&told), [("allocate", root.id()); 2]);
     let id = root.id();
-    let (child, told) = heard(|| {
-        root.child_with(ContextOptions::new("child").label("label"))
-            .expect("a child")
-    });
+    let (child, told) = heard(|| root.child_with(ContextOptions::new("child").label("label")).expect("a child"));
     assert_eq!(whose(&told), [("allocate", id); 2]);
     let ((), told) = heard(|| drop(child));
     assert_eq!(whose(&told), [("deallocate", id); 2]);
@@ -277,20 +227,13 @@ fn telling_changes_no_count() {
 #[test]
 fn what_moved_is_told_as_its_new_contexts() {
     let root = root();
-    let (old, new) = (
-        root.child("old").expect("a child"),
-        root.child("new").expect("a child"),
-    );
+    let (old, new) = (root.child("old").expect("a child"), root.child("new").expect("a child"));
     let freed_by_new = [("deallocate", new.id())];
 
     let id = new.own(0_u8).expect("owned");
     new.destroy(id).expect("destroyed, and the table is there");
     let (id, told) = heard(|| old.own([1_u64; 9]).expect("owned"));
-    assert_eq!(
-        whose(&told),
-        [("allocate", old.id()); 2],
-        "its block, and the table"
-    );
+    assert_eq!(whose(&told), [("allocate", old.id()); 2], "its block, and the table");
     let (stolen, told) = heard(|| new.steal(&old, id).expect("stolen"));
     assert_eq!(told, [], "nothing is allocated or freed");
     let (value, told) = heard(|| new.remove(stolen).expect("there"));
@@ -307,17 +250,9 @@ fn what_moved_is_told_as_its_new_contexts() {
     let mut moved = old.child("moved").expect("a child");
     moved.reparent(&new).expect("moved");
     let ((), told) = heard(|| all_calls(&moved));
-    assert_eq!(
-        whose(&told),
-        CALLS.map(|call| (call, moved.id())),
-        "it stays itself"
-    );
+    assert_eq!(whose(&told), CALLS.map(|call| (call, moved.id())), "it stays itself");
     let ((), told) = heard(|| drop(moved));
-    assert_eq!(
-        whose(&told),
-        freed_by_new,
-        "its record lies in its parent's memory"
-    );
+    assert_eq!(whose(&told), freed_by_new, "its record lies in its parent's memory");
 }
 
 /// Takes its memory from a context of another tree, as a guard takes its tables.
@@ -329,11 +264,9 @@ unsafe impl HostAllocator for Through {
         AllocatorTraits::new().with_requester()
     }
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        let before =
-            with_requester(|origin| origin.copied().map(|origin| (origin.context, origin.front)));
+        let before = with_requester(|origin| origin.copied().map(|origin| (origin.context, origin.front)));
         let block = self.0.allocate(layout, scope);
-        let after =
-            with_requester(|origin| origin.copied().map(|origin| (origin.context, origin.front)));
+        let after = with_requester(|origin| origin.copied().map(|origin| (origin.context, origin.front)));
         assert_eq!(before, after, "the outer origin is back");
         block
     }
@@ -348,8 +281,7 @@ fn nested_contexts_tell_their_own_and_restore_the_outer_one() {
     let through = Through(root());
     // SAFETY: `upper` is dropped first.
     let upper = unsafe { Context::root(&through, ContextOptions::new("upper")) }.expect("a root");
-    let (block, told) =
-        heard(|| with_front(16, || upper.try_allocate(LAYOUT, Scope::Object)).expect("a block"));
+    let (block, told) = heard(|| with_front(16, || upper.try_allocate(LAYOUT, Scope::Object)).expect("a block"));
     assert_eq!(told.len(), 1);
     let told = told[0].clone().expect("told");
     assert_eq!(
@@ -365,9 +297,7 @@ fn nested_contexts_tell_their_own_and_restore_the_outer_one() {
 fn the_outer_origin_is_back_when_the_allocator_unwinds() {
     let root = root();
     UNWINDS.set(true);
-    let unwound = catch_unwind(AssertUnwindSafe(|| {
-        root.try_allocate(LAYOUT, Scope::Object)
-    }));
+    let unwound = catch_unwind(AssertUnwindSafe(|| root.try_allocate(LAYOUT, Scope::Object)));
     assert!(unwound.is_err());
     with_requester(|origin| assert_eq!(origin, None));
 }
@@ -376,34 +306,12 @@ fn the_outer_origin_is_back_when_the_allocator_unwinds() {
 fn a_bridge_says_what_stands_in_front() {
     let root = root();
     let ((), told) = heard(|| with_front(64, || all_calls(&root)));
-    assert_eq!(
-        told.iter()
-            .flatten()
-            .map(|told| told.front)
-            .collect::<Vec<_>>(),
-        [64; CALLS.len()]
-    );
+    assert_eq!(told.iter().flatten().map(|told| told.front).collect::<Vec<_>>(), [64; CALLS.len()]);
     let ((), told) = heard(|| all_calls(&root));
-    assert_eq!(
-        told.iter()
-            .flatten()
-            .map(|told| told.front)
-            .collect::<Vec<_>>(),
-        [0; CALLS.len()]
-    );
+    assert_eq!(told.iter().flatten().map(|told| told.front).collect::<Vec<_>>(), [0; CALLS.len()]);
     // Over no context, nobody has a name.
-    let (block, told) =
-        heard(|| with_front(16, || ASKS.allocate(LAYOUT, Scope::Object)).expect("a block"));
-    assert_eq!(
-        told,
-        [Some(Told {
-            call: "allocate",
-            context: None,
-            name: "",
-            label: None,
-            front: 16
-        })]
-    );
+    let (block, told) = heard(|| with_front(16, || ASKS.allocate(LAYOUT, Scope::Object)).expect("a block"));
+    assert_eq!(told, [Some(Told { call: "allocate", context: None, name: "", label: None, front: 16 })]);
     // SAFETY: live.
     unsafe { ASKS.deallocate(block, LAYOUT, Scope::Object) };
 }
@@ -424,13 +332,7 @@ fn whoever_wraps_an_allocator_passes_on_what_it_wants_and_what_it_knows() {
     let (_, told) = heard(|| root.validate_pointer(at, 16));
     assert_eq!(whose(&told), [("vet", root.id())]);
     // Those that know nothing of blocks say so.
-    assert_eq!(
-        (
-            BEHIND.validate_pointer(at, 16),
-            BEHIND.traits().tracks_requester
-        ),
-        (PointerStatus::Unknown, false)
-    );
+    assert_eq!((BEHIND.validate_pointer(at, 16), BEHIND.traits().tracks_requester), (PointerStatus::Unknown, false));
 }
 
 /// An abandoned root's record is left where it is.

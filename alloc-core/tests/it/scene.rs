@@ -3,9 +3,7 @@
 use std::alloc::{Layout, System};
 use std::sync::{Arc, Mutex};
 
-use alloc_core::{
-    Budget, Context, ContextHandle, ContextOptions, FromGlobalAlloc, Scope, held_state_locks,
-};
+use alloc_core::{Budget, Context, ContextHandle, ContextOptions, FromGlobalAlloc, Scope, held_state_locks};
 
 use crate::witness::Witness;
 
@@ -21,8 +19,7 @@ pub(crate) fn root() -> Context {
 
 pub(crate) fn root_over(witness: &Witness) -> Context {
     // SAFETY: every test ends the tree, or the process, before the witness goes.
-    unsafe { Context::root(witness, ContextOptions::new("root").scope(Scope::Object)) }
-        .expect("memory")
+    unsafe { Context::root(witness, ContextOptions::new("root").scope(Scope::Object)) }.expect("memory")
 }
 
 pub(crate) fn limited(parent: &ContextHandle, budget: Budget) -> Context {
@@ -45,11 +42,7 @@ pub(crate) struct Last<F: FnMut() + Send>(pub(crate) F);
 
 impl<F: FnMut() + Send> Drop for Last<F> {
     fn drop(&mut self) {
-        assert_eq!(
-            held_state_locks(),
-            0,
-            "a destructor runs outside of any lock"
-        );
+        assert_eq!(held_state_locks(), 0, "a destructor runs outside of any lock");
         (self.0)();
     }
 }

@@ -8,31 +8,16 @@ use alloc_core::{Budget, ByteCount, ContextOptions, Scope, Scoped, Snapshot, Try
 #[test]
 fn a_snapshot_shows_the_tree_in_order_of_birth() {
     let root = root();
-    let a = root
-        .child_with(ContextOptions::new("a").label("first \"quoted\"\n"))
-        .expect("child");
-    let b = root
-        .child_with(ContextOptions::new("b").budget(Budget::exact(10_000)))
-        .expect("child");
-    let a1 = a
-        .child_with(ContextOptions::new("a1").scope(Scope::Command))
-        .expect("child");
+    let a = root.child_with(ContextOptions::new("a").label("first \"quoted\"\n")).expect("child");
+    let b = root.child_with(ContextOptions::new("b").budget(Budget::exact(10_000))).expect("child");
+    let a1 = a.child_with(ContextOptions::new("a1").scope(Scope::Command)).expect("child");
     let v = TryVec::<u8, _>::try_with_capacity_in(777, &a1).expect("room");
     let own = root.child("snapshot").expect("child");
     let snapshot = Snapshot::capture(&root, own.handle()).expect("room");
 
     let names: Vec<_> = snapshot.nodes().iter().map(|n| (n.depth, n.name)).collect();
-    assert_eq!(
-        names,
-        [(0, "root"), (1, "a"), (2, "a1"), (1, "b"), (1, "snapshot")]
-    );
-    let at = |name| {
-        snapshot
-            .nodes()
-            .iter()
-            .find(|n| n.name == name)
-            .expect("there")
-    };
+    assert_eq!(names, [(0, "root"), (1, "a"), (2, "a1"), (1, "b"), (1, "snapshot")]);
+    let at = |name| snapshot.nodes().iter().find(|n| n.name == name).expect("there");
     assert_eq!(at("a1").usage, a1.usage());
     assert_eq!(at("a1").usage.scope(Scope::Command).live_bytes, 777);
     assert_eq!(at("a1").parent, Some(a.id()));
@@ -57,10 +42,7 @@ fn a_snapshot_shows_the_tree_in_order_of_birth() {
     // What is below a context is in its row: COMMAND was taken by `a1` alone.
     for name in ["root", "a "] {
         let command: Vec<_> = row(name).split_whitespace().collect();
-        assert!(
-            command.windows(2).any(|words| words == ["777", "B"]),
-            "{table}"
-        );
+        assert!(command.windows(2).any(|words| words == ["777", "B"]), "{table}");
     }
     let total = snapshot.total().total();
     let sum = format!(
@@ -70,10 +52,7 @@ fn a_snapshot_shows_the_tree_in_order_of_birth() {
         total.live_blocks
     );
     assert!(row("total").starts_with(&sum), "{table}");
-    assert!(
-        row("root").contains(&ByteCount(total.live_bytes).to_string()),
-        "{table}"
-    );
+    assert!(row("root").contains(&ByteCount(total.live_bytes).to_string()), "{table}");
     // Every column is explained below the table; those of the scopes from the first to the last.
     let (head, legend) = table.split_once('\n').expect("a heading");
     let (_, legend) = legend.split_once("  bytes of").expect("a legend");
@@ -81,10 +60,7 @@ fn a_snapshot_shows_the_tree_in_order_of_birth() {
     let columns: Vec<_> = head.split_whitespace().collect();
     for column in &columns[1 + Scope::ALL.len()..] {
         let explained = [" ", "\n  "].map(|before| format!("{before}{column}: "));
-        assert!(
-            explained.iter().any(|said| legend.contains(said)),
-            "{column}: {table}"
-        );
+        assert!(explained.iter().any(|said| legend.contains(said)), "{column}: {table}");
     }
     drop((v, snapshot));
 }
@@ -93,9 +69,7 @@ fn a_snapshot_shows_the_tree_in_order_of_birth() {
 #[test]
 fn a_tree_prints_itself_and_counts_the_copy() {
     let root = root();
-    let child = root
-        .child_with(ContextOptions::new("child").label("a label"))
-        .expect("child");
+    let child = root.child_with(ContextOptions::new("child").label("a label")).expect("child");
     let before = root.subtree_usage().total();
     let snapshot = root.snapshot().expect("room");
     let counted = root.subtree_usage().total();

@@ -1,11 +1,10 @@
-//! Law 1 (d): what the root's allocator gave out is what the accounts below the root add up to, contexts' own records, labels,
-//! arenas and snapshots included. The other side is a witness that shares no code with the accounts.
+//! Law 1 (d): what the root's allocator gave out is what the accounts below the root add up to, contexts' own records,
+//! labels, arenas and snapshots included. The other side is a witness that shares no code with the accounts.
 //!
 //! Runs under miri.
 
 use alloc_core::{
-    Arena, Budget, Context, ContextHandle, ContextOptions, Scope, Snapshot, TryBox, TryMap,
-    TryString, TryVec,
+    Arena, Budget, Context, ContextHandle, ContextOptions, Scope, Snapshot, TryBox, TryMap, TryString, TryVec,
 };
 use testkit::{RecordingAllocator, Rng};
 
@@ -28,25 +27,14 @@ fn assert_sums(root: &Context, witness: &RecordingAllocator, moved: &Moved, step
     let accounts = root.subtree_usage();
     for scope in Scope::ALL {
         let (own, seen) = (accounts.scope(scope), witness.scope(scope));
-        assert_eq!(
-            (own.live_bytes, own.live_blocks),
-            (seen.live_bytes, seen.live_blocks),
-            "{scope} after step {step}"
-        );
+        assert_eq!((own.live_bytes, own.live_blocks), (seen.live_bytes, seen.live_blocks), "{scope} after step {step}");
         let (bytes, blocks) = moved[scope.index()];
         let taken = (seen.total_bytes + bytes, seen.allocations + blocks);
-        assert_eq!(
-            (own.total_bytes, own.total_blocks),
-            taken,
-            "{scope} after step {step}"
-        );
+        assert_eq!((own.total_bytes, own.total_blocks), taken, "{scope} after step {step}");
     }
     // The same once more, from the copy that a report is made of.
     let system = alloc_core::Scoped::new(alloc_core::FromGlobalAlloc::SYSTEM, Scope::Command);
-    let total = Snapshot::capture(root, system)
-        .expect("memory of the system")
-        .total()
-        .total();
+    let total = Snapshot::capture(root, system).expect("memory of the system").total().total();
     let seen = witness.total();
     assert_eq!(
         (total.live_bytes, total.live_blocks),
@@ -64,11 +52,7 @@ fn make(rng: &mut Rng, root: &Context, context: &Context) -> Option<Thing> {
         1 => {
             let mut map = TryMap::new_in(handle());
             for key in 0..rng.below(20) as u32 {
-                map.try_insert(
-                    key,
-                    TryString::try_from_str_in("a text in the map", handle()).ok()?,
-                )
-                .ok()?;
+                map.try_insert(key, TryString::try_from_str_in("a text in the map", handle()).ok()?).ok()?;
             }
             Thing::Map(map)
         }
@@ -84,10 +68,7 @@ fn make(rng: &mut Rng, root: &Context, context: &Context) -> Option<Thing> {
         5 => Thing::Context(context.child("nested").ok()?),
         _ => {
             let scope = Scope::ALL[rng.below(Scope::COUNT as u64) as usize];
-            let options = ContextOptions::new("nested")
-                .label("labelled")
-                .scope(scope)
-                .budget(Budget::limit(100_000));
+            let options = ContextOptions::new("nested").label("labelled").scope(scope).budget(Budget::limit(100_000));
             Thing::Context(context.child_with(options).ok()?)
         }
     })
@@ -127,52 +108,31 @@ fn run(seed: u64, steps: usize) -> u64 {
     let mut rng = Rng::new(seed);
     let witness = RecordingAllocator::system();
     // SAFETY: closed below.
-    let root = unsafe { Context::root(&witness, ContextOptions::new("root").label("of all")) }
-        .expect("a root");
+    let root = unsafe { Context::root(&witness, ContextOptions::new("root").label("of all")) }.expect("a root");
     let mut things: Vec<Thing> = Vec::new();
     let mut moved = Moved::default();
     for step in 0..steps {
-        let contexts = || {
-            things.iter().filter_map(|thing| {
-                if let Thing::Context(c) = thing {
-                    Some(c)
-                } else {
-                    None
-                }
-            })
-        };
+        let contexts = || things.iter().filter_map(|thing| if let Thing::Context(c) = thing { Some(c) } else { None });
         let count = contexts().count() as u64;
-        let chosen = contexts()
-            .nth(rng.below(count + 1) as usize)
-            .unwrap_or(&root);
+        let chosen = contexts().nth(rng.below(count + 1) as usize).unwrap_or(&root);
         match rng.below(10) {
             0..6 => things.extend(make(&mut rng, &root, chosen)),
             6..8 if !things.is_empty() => {
                 let at = rng.below(things.len() as u64) as usize;
                 // Taken out meanwhile, and its context with it, if it is one.
                 let thing = things.swap_remove(at);
-                let contexts = things.iter().filter_map(|thing| {
-                    if let Thing::Context(c) = thing {
-                        Some(c)
-                    } else {
-                        None
-                    }
-                });
+                let contexts =
+                    things.iter().filter_map(|thing| if let Thing::Context(c) = thing { Some(c) } else { None });
                 let to = contexts.last().unwrap_or(&root);
                 let thing = change(&mut rng, thing, to, &mut moved);
                 things.push(thing);
             }
-            _ if !things.is_empty() => {
-                drop(things.swap_remove(rng.below(things.len() as u64) as usize))
-            }
+            _ if !things.is_empty() => drop(things.swap_remove(rng.below(things.len() as u64) as usize)),
             _ => {}
         }
         assert_sums(&root, &witness, &moved, step);
     }
-    assert!(
-        witness.total().live_blocks > 2,
-        "nothing was live at the end: no test"
-    );
+    assert!(witness.total().live_blocks > 2, "nothing was live at the end: no test");
     drop(things);
     assert_sums(&root, &witness, &moved, steps);
     root.close_root().expect("nothing is left");
@@ -201,9 +161,7 @@ fn the_sums_agree_at_every_pause_of_several_threads() {
             let (root, shared, pause) = (&root, &shared, &pause);
             scope.spawn(move || {
                 let mut rng = Rng::new(thread as u64);
-                let own = root
-                    .child_with(ContextOptions::new("own").budget(Budget::limit(1 << 20)))
-                    .expect("a child");
+                let own = root.child_with(ContextOptions::new("own").budget(Budget::limit(1 << 20))).expect("a child");
                 let mut held = Vec::new();
                 for _ in 0..rounds {
                     for _ in 0..10 {

@@ -1,10 +1,7 @@
 //! Tagged blocks.
 //!
 //! Runs under miri.
-#![expect(
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "one promise holds for a whole tree: its blocks are live"
-)]
+#![expect(clippy::multiple_unsafe_ops_per_block, reason = "one promise holds for a whole tree: its blocks are live")]
 
 mod collectors;
 mod contexts;

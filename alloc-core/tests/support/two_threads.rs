@@ -33,12 +33,7 @@ pub(crate) fn two(context: &Arc<Context>) -> (Worker, Worker) {
                 }
             }
         });
-        Worker {
-            jobs,
-            done,
-            blocks: Arc::clone(&blocks),
-            context: Arc::clone(context),
-        }
+        Worker { jobs, done, blocks: Arc::clone(&blocks), context: Arc::clone(context) }
     };
     (worker(), worker())
 }
@@ -53,13 +48,8 @@ impl Worker {
     pub(crate) fn take(&self, bytes: usize) {
         let (blocks, context) = (Arc::clone(&self.blocks), Arc::clone(&self.context));
         self.run(move || {
-            let block = context
-                .try_allocate(layout(bytes), Scope::Object)
-                .expect("a block");
-            blocks
-                .lock()
-                .expect("no panic")
-                .push((block.as_ptr().expose_provenance(), bytes));
+            let block = context.try_allocate(layout(bytes), Scope::Object).expect("a block");
+            blocks.lock().expect("no panic").push((block.as_ptr().expose_provenance(), bytes));
         });
     }
 
@@ -68,13 +58,9 @@ impl Worker {
         let (blocks, context) = (Arc::clone(&self.blocks), Arc::clone(&self.context));
         self.run(move || {
             let mut blocks = blocks.lock().expect("no panic");
-            let at = blocks
-                .iter()
-                .rposition(|(_, size)| *size == bytes)
-                .expect("such a block");
+            let at = blocks.iter().rposition(|(_, size)| *size == bytes).expect("such a block");
             let (address, _) = blocks.remove(at);
-            let block =
-                NonNull::new(std::ptr::with_exposed_provenance_mut(address)).expect("not null");
+            let block = NonNull::new(std::ptr::with_exposed_provenance_mut(address)).expect("not null");
             // SAFETY: a live block of this context, of this size and scope.
             unsafe { context.free(block, layout(bytes), Scope::Object) };
         });
@@ -82,13 +68,7 @@ impl Worker {
 
     /// Frees what is left on the common pile.
     pub(crate) fn free_all(&self) {
-        let sizes: Vec<usize> = self
-            .blocks
-            .lock()
-            .expect("no panic")
-            .iter()
-            .map(|(_, bytes)| *bytes)
-            .collect();
+        let sizes: Vec<usize> = self.blocks.lock().expect("no panic").iter().map(|(_, bytes)| *bytes).collect();
         sizes.into_iter().for_each(|bytes| self.free(bytes));
     }
 

@@ -4,10 +4,7 @@ use alloc_core::{Context, Scope};
 use gpu_suballoc::VirtualBlock;
 use gpu_suballoc::virtual_block::VirtualAllocation as OurAllocation;
 use offset_allocator::Allocation;
-use vk_mem::{
-    VirtualAllocation, VirtualAllocationCreateFlags, VirtualAllocationCreateInfo,
-    VirtualBlockCreateInfo,
-};
+use vk_mem::{VirtualAllocation, VirtualAllocationCreateFlags, VirtualAllocationCreateInfo, VirtualBlockCreateInfo};
 
 use super::play::Places;
 use super::traces::MemoryTrace;
@@ -20,10 +17,7 @@ pub struct Ours<'c> {
 
 impl<'c> Ours<'c> {
     pub fn new(context: &'c Context, size: u64) -> Self {
-        Self {
-            block: VirtualBlock::new(context, size, 256).expect("a size that is fine"),
-            context,
-        }
+        Self { block: VirtualBlock::new(context, size, 256).expect("a size that is fine"), context }
     }
 }
 
@@ -53,11 +47,7 @@ pub struct VmaVirtual {
 
 impl VmaVirtual {
     pub fn new(size: u64) -> Self {
-        let block = vk_mem::VirtualBlock::new(VirtualBlockCreateInfo {
-            size,
-            ..Default::default()
-        })
-        .expect("memory");
+        let block = vk_mem::VirtualBlock::new(VirtualBlockCreateInfo { size, ..Default::default() }).expect("memory");
         Self { block }
     }
 }
@@ -66,12 +56,8 @@ impl Places for VmaVirtual {
     type Piece = (VirtualAllocation, u64);
     #[inline]
     fn take(&mut self, size: u64, alignment: u64) -> Option<Self::Piece> {
-        let info = VirtualAllocationCreateInfo {
-            size,
-            alignment,
-            user_data: 0,
-            flags: VirtualAllocationCreateFlags::empty(),
-        };
+        let info =
+            VirtualAllocationCreateInfo { size, alignment, user_data: 0, flags: VirtualAllocationCreateFlags::empty() };
         // SAFETY: size and alignment are not zero.
         unsafe { self.block.allocate(info) }.ok()
     }
@@ -95,13 +81,7 @@ impl Offset {
     pub fn new(size: u64, trace: &MemoryTrace) -> Self {
         let unit = trace.align.trailing_zeros();
         let units = u32::try_from(size >> unit).unwrap_or(u32::MAX);
-        Self {
-            allocator: offset_allocator::Allocator::with_max_allocs(
-                units,
-                2 * trace.most_live as u32 + 8,
-            ),
-            unit,
-        }
+        Self { allocator: offset_allocator::Allocator::with_max_allocs(units, 2 * trace.most_live as u32 + 8), unit }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The driver behind whole allocators: one that only counts, or the software driver of this machine.
 //!
-//! Peers that speak Vulkan are given function tables. Those of the counting driver lead to the functions below; so do those of the
-//! software driver where it is to be counted, and then on to it.
+//! Peers that speak Vulkan are given function tables. Those of the counting driver lead to the functions below; so do
+//! those of the software driver where it is to be counted, and then on to it.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
@@ -75,10 +75,7 @@ pub fn gave(bytes: u64) {
 /// Sizes of the live memories.
 fn sizes() -> MutexGuard<'static, HashMap<u64, u64>> {
     static SIZES: OnceLock<Mutex<HashMap<u64, u64>>> = OnceLock::new();
-    SIZES
-        .get_or_init(Mutex::default)
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+    SIZES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The functions that are counted on their way.
@@ -139,18 +136,11 @@ unsafe extern "system" fn hollow_allocate(
     })
 }
 
-unsafe extern "system" fn hollow_free(
-    _: vk::Device,
-    memory: vk::DeviceMemory,
-    _: *const vk::AllocationCallbacks<'_>,
-) {
+unsafe extern "system" fn hollow_free(_: vk::Device, memory: vk::DeviceMemory, _: *const vk::AllocationCallbacks<'_>) {
     apart(|| gave(sizes().remove(&memory.as_raw()).unwrap_or(0)));
 }
 
-unsafe extern "system" fn hollow_properties(
-    _: vk::PhysicalDevice,
-    properties: *mut vk::PhysicalDeviceProperties,
-) {
+unsafe extern "system" fn hollow_properties(_: vk::PhysicalDevice, properties: *mut vk::PhysicalDeviceProperties) {
     let limits = vk::PhysicalDeviceLimits {
         max_memory_allocation_count: 4096,
         buffer_image_granularity: 1,
@@ -158,58 +148,30 @@ unsafe extern "system" fn hollow_properties(
         min_memory_map_alignment: 64,
         ..Default::default()
     };
-    let told = vk::PhysicalDeviceProperties {
-        api_version: vk::API_VERSION_1_3,
-        limits,
-        ..Default::default()
-    };
+    let told = vk::PhysicalDeviceProperties { api_version: vk::API_VERSION_1_3, limits, ..Default::default() };
     // SAFETY: valid usage: a place for the properties.
     unsafe { properties.write(told) };
 }
 
 /// One type of the device's own memory, one that the host sees.
-unsafe extern "system" fn hollow_memory(
-    _: vk::PhysicalDevice,
-    properties: *mut vk::PhysicalDeviceMemoryProperties,
-) {
-    let mut told = vk::PhysicalDeviceMemoryProperties {
-        memory_type_count: 2,
-        memory_heap_count: 2,
-        ..Default::default()
-    };
+unsafe extern "system" fn hollow_memory(_: vk::PhysicalDevice, properties: *mut vk::PhysicalDeviceMemoryProperties) {
+    let mut told =
+        vk::PhysicalDeviceMemoryProperties { memory_type_count: 2, memory_heap_count: 2, ..Default::default() };
     let host = vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
-    told.memory_types[0] = vk::MemoryType {
-        property_flags: vk::MemoryPropertyFlags::DEVICE_LOCAL,
-        heap_index: 0,
-    };
-    told.memory_types[1] = vk::MemoryType {
-        property_flags: host,
-        heap_index: 1,
-    };
-    told.memory_heaps[0] = vk::MemoryHeap {
-        size: HEAP,
-        flags: vk::MemoryHeapFlags::DEVICE_LOCAL,
-    };
-    told.memory_heaps[1] = vk::MemoryHeap {
-        size: HEAP,
-        flags: vk::MemoryHeapFlags::empty(),
-    };
+    told.memory_types[0] = vk::MemoryType { property_flags: vk::MemoryPropertyFlags::DEVICE_LOCAL, heap_index: 0 };
+    told.memory_types[1] = vk::MemoryType { property_flags: host, heap_index: 1 };
+    told.memory_heaps[0] = vk::MemoryHeap { size: HEAP, flags: vk::MemoryHeapFlags::DEVICE_LOCAL };
+    told.memory_heaps[1] = vk::MemoryHeap { size: HEAP, flags: vk::MemoryHeapFlags::empty() };
     // SAFETY: valid usage: a place for the properties.
     unsafe { properties.write(told) };
 }
 
 /// No function but those in the tables.
-unsafe extern "system" fn hollow_of_device(
-    _: vk::Device,
-    _: *const c_char,
-) -> vk::PFN_vkVoidFunction {
+unsafe extern "system" fn hollow_of_device(_: vk::Device, _: *const c_char) -> vk::PFN_vkVoidFunction {
     None
 }
 
-unsafe extern "system" fn hollow_of_instance(
-    _: vk::Instance,
-    _: *const c_char,
-) -> vk::PFN_vkVoidFunction {
+unsafe extern "system" fn hollow_of_instance(_: vk::Instance, _: *const c_char) -> vk::PFN_vkVoidFunction {
     None
 }
 
@@ -220,10 +182,7 @@ fn name_of(instance: &ash::Instance, device: vk::PhysicalDevice) -> String {
     // SAFETY: a device of this instance.
     let properties = unsafe { instance.get_physical_device_properties(device) };
     let name = properties.device_name_as_c_str();
-    name.map_or_else(
-        |_| String::new(),
-        |name| name.to_string_lossy().into_owned(),
-    )
+    name.map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
 }
 
 impl Driver {
@@ -231,13 +190,11 @@ impl Driver {
         name_of(&self.instance, self.physical)
     }
 
-    /// A memory type of the device's own memory, one that the host does not see if there is one; and the bytes of its heap.
+    /// A memory type of the device's own memory, one that the host does not see if there is one; and the bytes of its
+    /// heap.
     pub fn memory_type(&self) -> (u32, u64) {
         // SAFETY: the device of this instance.
-        let memory = unsafe {
-            self.instance
-                .get_physical_device_memory_properties(self.physical)
-        };
+        let memory = unsafe { self.instance.get_physical_device_memory_properties(self.physical) };
         let types = memory.memory_types_as_slice();
         let local = vk::MemoryPropertyFlags::DEVICE_LOCAL;
         let visible = vk::MemoryPropertyFlags::HOST_VISIBLE;
@@ -275,28 +232,14 @@ impl Driver {
         // SAFETY: the functions are of the named types; the others panic when they are called.
         let device = unsafe { ash::Device::load_with(of_device, vk::Device::from_raw(1)) };
         let nothing = |_: &CStr| std::ptr::null();
-        let (first, second) = (
-            ash::EntryFnV1_0::load(nothing),
-            ash::EntryFnV1_1::load(nothing),
-        );
-        let entry = ash::Entry::from_parts_1_1(
-            ash::StaticFn {
-                get_instance_proc_addr: hollow_of_instance,
-            },
-            first,
-            second,
-        );
-        Self {
-            instance,
-            device,
-            physical: vk::PhysicalDevice::from_raw(1),
-            entry,
-            api_version: vk::API_VERSION_1_0,
-        }
+        let (first, second) = (ash::EntryFnV1_0::load(nothing), ash::EntryFnV1_1::load(nothing));
+        let entry =
+            ash::Entry::from_parts_1_1(ash::StaticFn { get_instance_proc_addr: hollow_of_instance }, first, second);
+        Self { instance, device, physical: vk::PhysicalDevice::from_raw(1), entry, api_version: vk::API_VERSION_1_0 }
     }
 
-    /// A real driver, twice, as it is and counted, and the name of its rows: lavapipe, or with `--device=WORD` the first device whose name
-    /// contains the word. `None`, said why, where there is none.
+    /// A real driver, twice, as it is and counted, and the name of its rows: lavapipe, or with `--device=WORD` the
+    /// first device whose name contains the word. `None`, said why, where there is none.
     pub fn real() -> Option<([Self; 2], &'static str)> {
         let word = std::env::args().find_map(|it| it.strip_prefix("--device=").map(str::to_owned));
         let label = word.as_ref().map_or("lavapipe", |_| "device");
@@ -316,39 +259,30 @@ impl Driver {
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: a valid structure.
-        let instance = unsafe { entry.create_instance(&info, None) }
-            .map_err(|error| format!("no instance: {error}"))?;
+        let instance =
+            unsafe { entry.create_instance(&info, None) }.map_err(|error| format!("no instance: {error}"))?;
         // SAFETY: a live instance.
         let devices = unsafe { instance.enumerate_physical_devices() }.unwrap_or_default();
         let (mut names, word) = (Vec::new(), word.to_lowercase());
         let mut is_named = |device: &vk::PhysicalDevice| {
             names.push(name_of(&instance, *device));
-            names
-                .last()
-                .is_some_and(|name| name.to_lowercase().contains(&word))
+            names.last().is_some_and(|name| name.to_lowercase().contains(&word))
         };
         let found = devices.into_iter().find(&mut is_named);
-        let physical =
-            found.ok_or_else(|| format!("no device is called {word}, there are {names:?}"))?;
+        let physical = found.ok_or_else(|| format!("no device is called {word}, there are {names:?}"))?;
         let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
         let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
         // SAFETY: valid structures; every device has a first queue family.
-        let device = unsafe { instance.create_device(physical, &info, None) }
-            .map_err(|error| format!("no device: {error}"))?;
-        BEHIND.get_or_init(|| {
-            (
-                device.fp_v1_0().allocate_memory,
-                device.fp_v1_0().free_memory,
-            )
-        });
+        let device =
+            unsafe { instance.create_device(physical, &info, None) }.map_err(|error| format!("no device: {error}"))?;
+        BEHIND.get_or_init(|| (device.fp_v1_0().allocate_memory, device.fp_v1_0().free_memory));
         let counted = |name: &CStr| -> *const c_void {
             match name.to_bytes() {
                 b"vkAllocateMemory" => counted_allocate as *const c_void,
                 b"vkFreeMemory" => counted_free as *const c_void,
                 _ => {
                     // SAFETY: a live device.
-                    let function =
-                        unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) };
+                    let function = unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) };
                     // SAFETY: a function pointer is an address here.
                     unsafe { transmute::<vk::PFN_vkVoidFunction, *const c_void>(function) }
                 }

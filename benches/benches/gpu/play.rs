@@ -28,9 +28,7 @@ pub fn bulk<P: Places>(trace: &MemoryTrace, mut subject: P) -> f64 {
     let begin = thread_ns();
     for op in &trace.ops {
         match *op {
-            TraceOp::Allocate { slot, size } => {
-                slots[slot as usize] = subject.take(size, trace.align)
-            }
+            TraceOp::Allocate { slot, size } => slots[slot as usize] = subject.take(size, trace.align),
             TraceOp::Free { slot } => give(&mut subject, &mut slots, slot),
         }
     }
@@ -85,39 +83,24 @@ struct Ticks {
 
 impl Ticks {
     fn new(trace: &MemoryTrace) -> Self {
-        Self {
-            takes: Vec::with_capacity(trace.allocations),
-            gives: Vec::with_capacity(trace.allocations),
-        }
+        Self { takes: Vec::with_capacity(trace.allocations), gives: Vec::with_capacity(trace.allocations) }
     }
 
     fn push(&mut self, wanted: bool, op: &TraceOp, ticks: u64) {
         if !wanted {
             return;
         }
-        let times = if matches!(op, TraceOp::Allocate { .. }) {
-            &mut self.takes
-        } else {
-            &mut self.gives
-        };
+        let times = if matches!(op, TraceOp::Allocate { .. }) { &mut self.takes } else { &mut self.gives };
         times.push(u32::try_from(ticks).unwrap_or(u32::MAX));
     }
 
     fn each(mut self, scale: Scale) -> Each {
-        Each {
-            take: scale.p50_p99(&mut self.takes),
-            give: scale.p50_p99(&mut self.gives),
-        }
+        Each { take: scale.p50_p99(&mut self.takes), give: scale.p50_p99(&mut self.gives) }
     }
 }
 
 /// Median and 99th of a hundred of each kind, of the operations in `window`.
-pub fn each<P: Places>(
-    trace: &MemoryTrace,
-    mut subject: P,
-    scale: Scale,
-    window: Range<usize>,
-) -> Each {
+pub fn each<P: Places>(trace: &MemoryTrace, mut subject: P, scale: Scale, window: Range<usize>) -> Each {
     let mut slots = slots::<P>(trace);
     let mut ticks = Ticks::new(trace);
     for (at, op) in trace.ops.iter().enumerate() {
@@ -162,16 +145,12 @@ pub struct Space {
     pub each: Each,
 }
 
-/// Plays with everything counted and every piece compared with those that live; times are of the operations in `window`.
+/// Plays with everything counted and every piece compared with those that live; times are of the operations in
+/// `window`.
 ///
 /// # Panics
 /// When a piece overlaps another, or is not aligned.
-pub fn space<P: Places>(
-    trace: &MemoryTrace,
-    scale: Scale,
-    window: Range<usize>,
-    make: impl FnOnce() -> P,
-) -> Space {
+pub fn space<P: Places>(trace: &MemoryTrace, scale: Scale, window: Range<usize>, make: impl FnOnce() -> P) -> Space {
     let mut slots = slots::<P>(trace);
     let mut ticks = Ticks::new(trace);
     let mut live: BTreeMap<(u64, u64), u64> = BTreeMap::new();
@@ -206,9 +185,7 @@ pub fn space<P: Places>(
             }
         }
         if at == trace.peak_at {
-            let each = |bytes: f64| {
-                bytes / (trace.peak_live - space.refused.min(trace.peak_live - 1)) as f64
-            };
+            let each = |bytes: f64| bytes / (trace.peak_live - space.refused.min(trace.peak_live - 1)) as f64;
             space.metadata = each(witness::bytes() as f64);
             space.accounts = subject.accounts().map(|bytes| each(bytes as f64));
         }
@@ -216,8 +193,7 @@ pub fn space<P: Places>(
     let operations = trace.ops.len() as f64;
     space.host_calls = witness::calls() as f64 / operations;
     witness::disarm();
-    (space.reserved, space.driver_calls) =
-        (driver::most_reserved(), driver::calls() as f64 / operations);
+    (space.reserved, space.driver_calls) = (driver::most_reserved(), driver::calls() as f64 / operations);
     space.each = ticks.each(scale);
     space
 }
@@ -225,16 +201,10 @@ pub fn space<P: Places>(
 fn put(live: &mut BTreeMap<(u64, u64), u64>, place: (u64, u64), size: u64, align: u64) {
     assert_eq!(place.1 % align, 0, "not aligned");
     if let Some((before, held)) = live.range(..place).next_back() {
-        assert!(
-            before.0 != place.0 || before.1 + held <= place.1,
-            "{before:?} of {held} reaches into {place:?}"
-        );
+        assert!(before.0 != place.0 || before.1 + held <= place.1, "{before:?} of {held} reaches into {place:?}");
     }
     if let Some((after, _)) = live.range(place..).next() {
-        assert!(
-            after.0 != place.0 || place.1 + size <= after.1,
-            "{place:?} of {size} reaches into {after:?}"
-        );
+        assert!(after.0 != place.0 || place.1 + size <= after.1, "{place:?} of {size} reaches into {after:?}");
     }
     live.insert(place, size);
 }

@@ -44,10 +44,7 @@ impl Scale {
         let (begin, before) = (Instant::now(), now());
         while begin.elapsed().as_millis() < 20 {}
         let ns = begin.elapsed().as_nanos() as f64 / (now() - before) as f64;
-        Self {
-            cost: costs[costs.len() / 2],
-            ns,
-        }
+        Self { cost: costs[costs.len() / 2], ns }
     }
 
     /// The median and the 99th of a hundred, in ns; sorts.

@@ -28,20 +28,9 @@ impl<'t> Subject<'t> {
         timed: impl Fn() -> P + Copy + 't,
         counted: impl Fn() -> P + Copy + 't,
     ) -> Self {
-        let times = move || {
-            cells(
-                bulk(trace, timed()),
-                each(trace, timed(), clock, 0..usize::MAX),
-            )
-        };
+        let times = move || cells(bulk(trace, timed()), each(trace, timed(), clock, 0..usize::MAX));
         let space = move || space(trace, clock, 0..usize::MAX, counted);
-        Self {
-            name,
-            trace,
-            times: Box::new(times),
-            space: Box::new(space),
-            refused: None,
-        }
+        Self { name, trace, times: Box::new(times), space: Box::new(space), refused: None }
     }
 
     /// Whether it has one of these names.
@@ -68,13 +57,7 @@ impl<'t> Subject<'t> {
         let steady = window.clone();
         let times = move || cells(f64::NAN, each(trace, timed(), clock, steady.clone()));
         let space = move || space(trace, clock, window.clone(), timed);
-        Self {
-            name,
-            trace,
-            times: Box::new(times),
-            space: Box::new(space),
-            refused: None,
-        }
+        Self { name, trace, times: Box::new(times), space: Box::new(space), refused: None }
     }
 }
 
@@ -111,19 +94,13 @@ impl Crowds {
     pub fn ratios(&self, report: &mut BenchReport) {
         for (few, many) in [("1k", "100k"), ("10k", "1m")] {
             let of = |wanted| self.0.iter().find(|(count, _)| *count == wanted);
-            let (Some((_, [ours, vma])), Some((_, [ours_many, vma_many]))) = (of(few), of(many))
-            else {
+            let (Some((_, [ours, vma])), Some((_, [ours_many, vma_many]))) = (of(few), of(many)) else {
                 continue;
             };
             let take = [ours_many.0 / ours.0, vma_many.0 / vma.0];
             let give = [ours_many.1 / ours.1, vma_many.1 / vma.1];
             for (what, [growth, theirs]) in [("take", take), ("give", give)] {
-                report.ratio(
-                    &format!("{what}-p99-at-{many}"),
-                    &format!("at-{few}"),
-                    growth,
-                    1.0,
-                );
+                report.ratio(&format!("{what}-p99-at-{many}"), &format!("at-{few}"), growth, 1.0);
                 let case = format!("{what}-p99-growth-{few}-to-{many}");
                 report.ratio(&case, "vma", growth, theirs);
             }
@@ -131,8 +108,8 @@ impl Crowds {
     }
 }
 
-/// Longer than this, in ns for the trace and for an operation of it, and rounds would take minutes: then the times of the checked play are
-/// all there is.
+/// Longer than this, in ns for the trace and for an operation of it, and rounds would take minutes: then the times of
+/// the checked play are all there is.
 const LONG: (u64, u64) = (200_000_000, 3000);
 
 /// Everybody in turn.
@@ -144,12 +121,7 @@ pub fn rows(subjects: &[Subject<'_>]) -> Vec<Row> {
         let space = (subject.space)();
         let took = thread_ns() - before;
         let slow = took > LONG.0 && took / subject.trace.ops.len() as u64 > LONG.1;
-        let mut row = Row {
-            name: subject.name,
-            times: cells(f64::NAN, space.each),
-            space,
-            refused: [None; 4],
-        };
+        let mut row = Row { name: subject.name, times: cells(f64::NAN, space.each), space, refused: [None; 4] };
         if !slow {
             rounds.push(Case::several(subject.name, || (subject.times)()));
             row.times = Vec::new();
@@ -157,8 +129,7 @@ pub fn rows(subjects: &[Subject<'_>]) -> Vec<Row> {
         if let (false, Some(refused)) = (slow, &subject.refused) {
             // In whole units, so that a bound which is none does not refuse.
             row.refused = PERCENT.map(|percent| {
-                let capacity =
-                    (subject.trace.peak * percent / 100).next_multiple_of(subject.trace.align);
+                let capacity = (subject.trace.peak * percent / 100).next_multiple_of(subject.trace.align);
                 Some(refused(capacity))
             });
         }
@@ -176,19 +147,13 @@ pub fn figures(report: &mut BenchReport, label: &str, rows: &[Row]) {
     let ours = |row: &&Row| row.name.starts_with("ours");
     for row in rows.iter().filter(ours) {
         let case = format!("{label}{}", row.name.trim_start_matches("ours"));
-        for (at, what) in ["bulk", "take", "take-p99", "give", "give-p99"]
-            .into_iter()
-            .enumerate()
-        {
+        for (at, what) in ["bulk", "take", "take-p99", "give", "give-p99"].into_iter().enumerate() {
             let case = format!("{case}-{what}");
             if row.times[at].is_nan() {
                 continue;
             }
             report.ns(&case, row.times[at]);
-            for peer in rows
-                .iter()
-                .filter(|row| !ours(row) && !row.times[at].is_nan())
-            {
+            for peer in rows.iter().filter(|row| !ours(row) && !row.times[at].is_nan()) {
                 report.ratio(&case, peer.name, row.times[at], peer.times[at]);
             }
         }
@@ -208,15 +173,7 @@ pub fn figures(report: &mut BenchReport, label: &str, rows: &[Row]) {
 
 /// The cells that both benches have.
 pub fn common(row: &Row) -> [Vec<f64>; 3] {
-    let refused = row
-        .refused
-        .iter()
-        .map(|refused| refused.map_or(f64::NAN, |refused| refused as f64))
-        .collect();
-    let host = vec![
-        row.space.metadata,
-        row.space.accounts.unwrap_or(f64::NAN),
-        row.space.host_calls,
-    ];
+    let refused = row.refused.iter().map(|refused| refused.map_or(f64::NAN, |refused| refused as f64)).collect();
+    let host = vec![row.space.metadata, row.space.accounts.unwrap_or(f64::NAN), row.space.host_calls];
     [row.times.clone(), refused, host]
 }

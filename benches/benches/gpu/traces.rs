@@ -95,15 +95,7 @@ impl TraceBuilder {
             peak_live: 0,
             most_live: 0,
         };
-        Self {
-            random: SplitMix(1),
-            sizes,
-            trace,
-            live_sizes: Vec::new(),
-            free_slots: Vec::new(),
-            live: 0,
-            count: 0,
-        }
+        Self { random: SplitMix(1), sizes, trace, live_sizes: Vec::new(), free_slots: Vec::new(), live: 0, count: 0 }
     }
 
     fn allocate(&mut self, size: u64) -> u32 {
@@ -121,8 +113,7 @@ impl TraceBuilder {
         self.trace.allocations += 1;
         self.trace.most_live = self.trace.most_live.max(self.count);
         if self.live > self.trace.peak {
-            (self.trace.peak, self.trace.peak_at, self.trace.peak_live) =
-                (self.live, self.trace.ops.len(), self.count);
+            (self.trace.peak, self.trace.peak_at, self.trace.peak_live) = (self.live, self.trace.ops.len(), self.count);
         }
         self.trace.ops.push(TraceOp::Allocate { slot, size });
         slot
@@ -149,7 +140,8 @@ impl TraceBuilder {
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// The scale of the traces, in bytes. Frames and the adversarial trace always have the same sizes: 150 MiB and 220 MiB live.
+/// The scale of the traces, in bytes. Frames and the adversarial trace always have the same sizes: 150 MiB and 220 MiB
+/// live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceScale {
     /// The largest region of the churn, which has 10 000 live.
@@ -160,24 +152,14 @@ pub struct TraceScale {
 
 impl TraceScale {
     /// As the figures of `benches/README.md` are measured: 4.3 GiB and 5.3 GiB live.
-    pub const FULL: Self = Self {
-        churn: 4 * MIB,
-        texture: 64 * MIB,
-    };
+    pub const FULL: Self = Self { churn: 4 * MIB, texture: 64 * MIB };
     /// Fits the 2 GiB heap of a software driver: 1.2 GiB and 1.6 GiB live.
-    pub const SMALL: Self = Self {
-        churn: MIB,
-        texture: 16 * MIB,
-    };
+    pub const SMALL: Self = Self { churn: MIB, texture: 16 * MIB };
 }
 
 /// All four traces; `amount` may reduce the number of rounds of each.
 #[must_use]
-pub fn all_traces(
-    sizes: SizeEnding,
-    scale: TraceScale,
-    amount: impl Fn(usize) -> usize,
-) -> [MemoryTrace; 4] {
+pub fn all_traces(sizes: SizeEnding, scale: TraceScale, amount: impl Fn(usize) -> usize) -> [MemoryTrace; 4] {
     [
         churn("churn", sizes, 10_000, amount(200_000), scale.churn),
         frames(sizes, amount(150).max(10)),
@@ -188,13 +170,7 @@ pub fn all_traces(
 
 /// `live` regions; `turns` times a random one is freed and another allocated.
 #[must_use]
-pub fn churn(
-    name: impl Into<String>,
-    sizes: SizeEnding,
-    live: usize,
-    turns: usize,
-    largest: u64,
-) -> MemoryTrace {
+pub fn churn(name: impl Into<String>, sizes: SizeEnding, live: usize, turns: usize, largest: u64) -> MemoryTrace {
     let mut builder = TraceBuilder::new(name, sizes, 256);
     let mut slots: Vec<u32> = Vec::with_capacity(live);
     for _ in 0..live {

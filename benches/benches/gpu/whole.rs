@@ -2,13 +2,11 @@
 
 use alloc_core::Context;
 use ash::vk;
-use gpu_allocator::vulkan::{
-    Allocation, AllocationCreateDesc, AllocationScheme, AllocatorCreateDesc,
-};
+use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, AllocatorCreateDesc};
 use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, GpuAllocator, MemoryPreference, PropertyFlags, Region,
-    RegionOptions, ResourceRequirements,
+    AllocatorOptions, AshDevice, GpuAllocator, MemoryPreference, PropertyFlags, Region, RegionOptions,
+    ResourceRequirements,
 };
 use vk::Handle;
 use vk_mem::{Alloc, AllocationCreateInfo, AllocatorCreateInfo};
@@ -17,11 +15,7 @@ use super::driver::Driver;
 use super::play::Places;
 
 fn requirements(size: u64, alignment: u64, memory_type_bits: u32) -> vk::MemoryRequirements {
-    vk::MemoryRequirements {
-        size,
-        alignment,
-        memory_type_bits,
-    }
+    vk::MemoryRequirements { size, alignment, memory_type_bits }
 }
 
 /// Ours, its book-keeping in memory of a context.
@@ -36,24 +30,12 @@ impl<'c> Ours<'c> {
     pub fn new(driver: &Driver, context: &'c Context) -> Self {
         let options = AshOptions::new(driver.api_version);
         // SAFETY: all four belong together and outlive the bench; nothing is enabled, and no callbacks are passed.
-        let device = unsafe {
-            AshDevice::new(
-                &driver.entry,
-                &driver.instance,
-                driver.physical,
-                &driver.device,
-                options,
-            )
-        };
+        let device =
+            unsafe { AshDevice::new(&driver.entry, &driver.instance, driver.physical, &driver.device, options) };
         // SAFETY: nothing is wrapped, created or used.
         let allocator = unsafe { GpuAllocator::new(device, context, AllocatorOptions::default()) };
-        let options = RegionOptions::new()
-            .preference(MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL));
-        Self {
-            allocator: Some(allocator.expect("a device that is fine")),
-            options,
-            memory_type_bits: 1,
-        }
+        let options = RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL));
+        Self { allocator: Some(allocator.expect("a device that is fine")), options, memory_type_bits: 1 }
     }
 
     /// With memory of this type alone, instead of the first.
@@ -64,10 +46,8 @@ impl<'c> Ours<'c> {
 
     #[inline]
     pub fn take_shared(&self, size: u64, align: u64) -> Option<Region> {
-        let requirements = ResourceRequirements {
-            memory_type_bits: self.memory_type_bits,
-            ..ResourceRequirements::new(size, align)
-        };
+        let requirements =
+            ResourceRequirements { memory_type_bits: self.memory_type_bits, ..ResourceRequirements::new(size, align) };
         self.allocator().allocate(&requirements, &self.options).ok()
     }
 
@@ -93,10 +73,7 @@ impl Places for Ours<'_> {
         self.give_shared(piece);
     }
     fn place(&self, piece: &Region) -> (u64, u64) {
-        (
-            piece.memory().expect("it has memory").as_raw(),
-            piece.offset(),
-        )
+        (piece.memory().expect("it has memory").as_raw(), piece.offset())
     }
     fn accounts(&self) -> Option<u64> {
         Some(self.allocator().host_bytes())
@@ -122,10 +99,7 @@ impl Vma {
         let info = AllocatorCreateInfo::new(&driver.instance, &driver.device, driver.physical);
         // SAFETY: a live device of the instance, both of which outlive the bench.
         let allocator = unsafe { vk_mem::Allocator::new(info) }.expect("memory");
-        Self {
-            allocator,
-            memory_type_bits: 1,
-        }
+        Self { allocator, memory_type_bits: 1 }
     }
 
     /// With memory of this type alone, instead of the first.
@@ -136,10 +110,7 @@ impl Vma {
 
     #[inline]
     pub fn take_shared(&self, size: u64, align: u64) -> Option<vk_mem::Allocation> {
-        let info = AllocationCreateInfo {
-            required_flags: vk::MemoryPropertyFlags::DEVICE_LOCAL,
-            ..Default::default()
-        };
+        let info = AllocationCreateInfo { required_flags: vk::MemoryPropertyFlags::DEVICE_LOCAL, ..Default::default() };
         let requirements = requirements(size, align, self.memory_type_bits);
         // SAFETY: valid requirements.
         unsafe { self.allocator.allocate_memory(&requirements, &info) }.ok()
@@ -217,9 +188,7 @@ impl Places for Raw<'_> {
     type Piece = vk::DeviceMemory;
     #[inline]
     fn take(&mut self, size: u64, _: u64) -> Option<vk::DeviceMemory> {
-        let info = vk::MemoryAllocateInfo::default()
-            .allocation_size(size)
-            .memory_type_index(0);
+        let info = vk::MemoryAllocateInfo::default().allocation_size(size).memory_type_index(0);
         // SAFETY: a valid structure; the device has a first type.
         unsafe { self.0.device.allocate_memory(&info, None) }.ok()
     }

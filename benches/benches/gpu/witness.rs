@@ -1,6 +1,7 @@
 //! Who counts the host's heap: `malloc` and its kin, as every library of this program finds them.
 //!
-//! One witness for Rust, C++ and ours, who knows nothing of any of them. While it is not asked it costs a load and a branch a call.
+//! One witness for Rust, C++ and ours, who knows nothing of any of them. While it is not asked it costs a load and a
+//! branch a call.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 

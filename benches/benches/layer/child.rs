@@ -63,23 +63,13 @@ impl Vulkan {
         let device = unsafe { instance.create_device(physical, &info, None) }.expect("a device");
         // SAFETY: the queue that was asked for.
         let queue = unsafe { device.get_device_queue(0, 0) };
-        let info = vk::CommandPoolCreateInfo::default()
-            .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER);
+        let info = vk::CommandPoolCreateInfo::default().flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER);
         // SAFETY: a valid info of a live device.
         let pool = unsafe { device.create_command_pool(&info, None) }.expect("a pool");
-        let info = vk::CommandBufferAllocateInfo::default()
-            .command_pool(pool)
-            .command_buffer_count(1);
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
         // SAFETY: a live pool of the device.
         let commands = unsafe { device.allocate_command_buffers(&info) }.expect("a buffer");
-        Self {
-            _entry: entry,
-            instance,
-            device,
-            queue,
-            pool,
-            commands: commands[0],
-        }
+        Self { _entry: entry, instance, device, queue, pool, commands: commands[0] }
     }
 
     fn destroy(self) {
@@ -96,9 +86,7 @@ impl Vulkan {
         let none_alive = least(2000, pair);
         let alive: Vec<_> = (0..ALIVE).map(|_| self.create_buffer()).collect();
         let some_alive = least(2000, pair);
-        alive
-            .into_iter()
-            .for_each(|buffer| self.destroy_buffer(buffer));
+        alive.into_iter().for_each(|buffer| self.destroy_buffer(buffer));
         let begin_end = least(2000, || {
             self.begin();
             self.end();
@@ -110,10 +98,7 @@ impl Vulkan {
         let viewport = [vk::Viewport::default().width(8.0).height(8.0)];
         let set = || {
             // SAFETY: the buffer is being recorded.
-            unsafe {
-                self.device
-                    .cmd_set_viewport(self.commands, 0, black_box(&viewport))
-            }
+            unsafe { self.device.cmd_set_viewport(self.commands, 0, black_box(&viewport)) }
         };
         let viewport = least(500, set);
         self.end();
@@ -121,9 +106,7 @@ impl Vulkan {
     }
 
     fn create_buffer(&self) -> vk::Buffer {
-        let info = vk::BufferCreateInfo::default()
-            .size(4096)
-            .usage(vk::BufferUsageFlags::STORAGE_BUFFER);
+        let info = vk::BufferCreateInfo::default().size(4096).usage(vk::BufferUsageFlags::STORAGE_BUFFER);
         // SAFETY: a valid info of a live device.
         unsafe { self.device.create_buffer(black_box(&info), None) }.expect("a buffer")
     }

@@ -1,4 +1,5 @@
-//! Whole programs, unmodified: the scripts of steward/tests/clients in the virtual environment that `STEWARD_CLIENTS` names.
+//! Whole programs, unmodified: the scripts of steward/tests/clients in the virtual environment that `STEWARD_CLIENTS`
+//! names.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,8 @@ const CLIENTS: [(&str, &str); 5] = [
     ("halide_pipeline", "100"),
 ];
 
-/// Processor time of each, in ms, and its ratio to the same without the layer: of pairs of runs that follow each other, the median. What
-/// else runs on the machine changes slowly beside a pair.
+/// Processor time of each, in ms, and its ratio to the same without the layer: of pairs of runs that follow each other,
+/// the median. What else runs on the machine changes slowly beside a pair.
 pub(crate) fn run(report: &mut BenchReport, layer: &Layer) {
     let Some(environment) = env::var_os("STEWARD_CLIENTS").map(PathBuf::from) else {
         println!("SKIPPED layer/clients: STEWARD_CLIENTS names no virtual environment");
@@ -50,12 +51,7 @@ pub(crate) fn run(report: &mut BenchReport, layer: &Layer) {
             ratios.sort_by(f64::total_cmp);
             println!("{client} {}: {ratios:.3?}", subject.name);
             let median = ratios[ratios.len() / 2];
-            report.ratio(
-                &format!("{client}-{}", subject.name),
-                "without",
-                median,
-                1.0,
-            );
+            report.ratio(&format!("{client}-{}", subject.name), "without", median, 1.0);
         }
     }
 }

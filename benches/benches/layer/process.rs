@@ -20,27 +20,11 @@ pub(crate) struct LayerSubject {
 
 /// The first one is what the others are compared with.
 pub(crate) const SUBJECTS: [LayerSubject; 4] = [
-    LayerSubject {
-        name: "without",
-        has_layer: false,
-        settings: &[],
-    },
-    LayerSubject {
-        name: "accounts",
-        has_layer: true,
-        settings: &[("VK_STEWARD_MEMORY_CHECK", "false")],
-    },
-    LayerSubject {
-        name: "checked",
-        has_layer: true,
-        settings: &[],
-    },
+    LayerSubject { name: "without", has_layer: false, settings: &[] },
+    LayerSubject { name: "accounts", has_layer: true, settings: &[("VK_STEWARD_MEMORY_CHECK", "false")] },
+    LayerSubject { name: "checked", has_layer: true, settings: &[] },
     // As `steward run` sets it.
-    LayerSubject {
-        name: "checked-state",
-        has_layer: true,
-        settings: &[("VK_STEWARD_MEMORY_STATE", "state.%p")],
-    },
+    LayerSubject { name: "checked-state", has_layer: true, settings: &[("VK_STEWARD_MEMORY_STATE", "state.%p")] },
 ];
 
 /// The layer that was built with this bench, a manifest for it, and a place for reports.
@@ -64,18 +48,12 @@ impl Layer {
         );
         fs::write(folder.path().join("layer.json"), manifest).expect("a file");
         let layer = Self { library, folder };
-        let shows = layer
-            .command(&bench, &SUBJECTS[0])
-            .env(WORK, "start")
-            .output();
+        let shows = layer.command(&bench, &SUBJECTS[0]).env(WORK, "start").output();
         match shows.expect("a process") {
             done if done.status.success() => Ok(layer),
             done => Err(format!(
                 "no lavapipe: {}",
-                String::from_utf8_lossy(&done.stderr)
-                    .lines()
-                    .next()
-                    .unwrap_or_default()
+                String::from_utf8_lossy(&done.stderr).lines().next().unwrap_or_default()
             )),
         }
     }
@@ -94,11 +72,8 @@ impl Layer {
                 .env("VK_STEWARD_MEMORY_TEXT", self.folder.path().join("report"));
         }
         for (name, value) in subject.settings {
-            let value = if name.ends_with("STATE") {
-                self.folder.path().join(value).into_os_string()
-            } else {
-                value.into()
-            };
+            let value =
+                if name.ends_with("STATE") { self.folder.path().join(value).into_os_string() } else { value.into() };
             command.env(name, value);
         }
         command
@@ -124,9 +99,7 @@ impl Layer {
         );
         let printed = String::from_utf8(done.stdout).expect("text");
         let figures = printed.split_whitespace();
-        figures
-            .map(|figure| figure.parse().expect("a number"))
-            .collect()
+        figures.map(|figure| figure.parse().expect("a number")).collect()
     }
 
     /// The size of the library without symbols.

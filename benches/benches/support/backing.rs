@@ -52,9 +52,6 @@ unsafe impl HostAllocator for Mimalloc {
             return unsafe { alloc_core::move_block(self, block, old, new, scope) };
         }
         // SAFETY: this function's contract: a live block of mimalloc's.
-        NonNull::new(
-            unsafe { libmimalloc_sys::mi_realloc(block.as_ptr().cast(), new.size()) }.cast(),
-        )
-        .ok_or(AllocError)
+        NonNull::new(unsafe { libmimalloc_sys::mi_realloc(block.as_ptr().cast(), new.size()) }.cast()).ok_or(AllocError)
     }
 }

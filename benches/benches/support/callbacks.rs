@@ -17,14 +17,7 @@ impl Subject for Callbacks {
     fn take(&self, layout: Layout) -> NonNull<u8> {
         let function = self.0.pfn_allocation.expect("always there");
         // SAFETY: the user data that belongs to the function; the bridge outlives the bench.
-        let block = unsafe {
-            function(
-                self.0.p_user_data,
-                layout.size(),
-                layout.align(),
-                Scope::Object as i32,
-            )
-        };
+        let block = unsafe { function(self.0.p_user_data, layout.size(), layout.align(), Scope::Object as i32) };
         NonNull::new(block.cast()).expect("memory")
     }
     #[inline]
@@ -59,9 +52,7 @@ pub fn live<S: Subject>(subject: &S, sizes: &[Layout], operations: usize) {
     let mut blocks: Vec<(NonNull<u8>, Layout)> = (0..1024).map(|_| take()).collect();
     let mut random = 1_u64;
     for _ in 0..operations {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let slot = &mut blocks[(random >> 54) as usize];
         // SAFETY: the slot's block is live and has this layout.
         unsafe { subject.give(slot.0, slot.1) };

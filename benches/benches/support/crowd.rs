@@ -25,35 +25,18 @@ pub struct Taken {
 /// Runs this program once more for `name`, in a process of its own; `None`, said why, where that fails.
 pub fn child(name: &str, live: usize) -> Option<Taken> {
     let program = env::current_exe().expect("a path");
-    let output = Command::new(program)
-        .args(["--crowd", name, &live.to_string()])
-        .output()
-        .expect("it starts");
+    let output = Command::new(program).args(["--crowd", name, &live.to_string()]).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let figures: Vec<f64> = text
         .lines()
         .find_map(|line| line.strip_prefix("crowd:"))
-        .map(|line| {
-            line.split_whitespace()
-                .filter_map(|word| word.parse().ok())
-                .collect()
-        })
+        .map(|line| line.split_whitespace().filter_map(|word| word.parse().ok()).collect())
         .unwrap_or_default();
     let [fill, end, mappings, page_tables, resident] = figures[..] else {
-        println!(
-            "SKIPPED guard/{name}-crowd: {} {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        println!("SKIPPED guard/{name}-crowd: {} {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
         return None;
     };
-    Some(Taken {
-        fill,
-        end,
-        mappings: mappings as i64,
-        page_tables: page_tables as i64,
-        resident: resident as i64,
-    })
+    Some(Taken { fill, end, mappings: mappings as i64, page_tables: page_tables as i64, resident: resident as i64 })
 }
 
 /// The name and the number with which [`child`] started this process.
@@ -97,20 +80,11 @@ pub fn run<S: Subject>(subject: &S, live: usize) {
 
 /// Counted from the process's own list.
 fn mappings() -> i64 {
-    fs::read_to_string("/proc/self/maps")
-        .expect("a list")
-        .lines()
-        .count() as i64
+    fs::read_to_string("/proc/self/maps").expect("a list").lines().count() as i64
 }
 
 fn status(key: &str) -> i64 {
     let text = fs::read_to_string("/proc/self/status").expect("a status");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
-        .expect("the key");
-    line.split_whitespace()
-        .next()
-        .and_then(|number| number.parse().ok())
-        .expect("a number")
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).expect("the key");
+    line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
 }

@@ -39,10 +39,7 @@ pub const PEERS: [Peer; 3] = [
     Peer {
         name: "malloc-check",
         library: "libc_malloc_debug.so.0",
-        environment: &[
-            ("MALLOC_CHECK_", "3"),
-            ("GLIBC_TUNABLES", "glibc.malloc.check=3"),
-        ],
+        environment: &[("MALLOC_CHECK_", "3"), ("GLIBC_TUNABLES", "glibc.malloc.check=3")],
         operations: 100_000,
     },
     Peer {
@@ -73,23 +70,12 @@ impl Peer {
 
     /// ns a pair; `None`, said why, where the library is not there.
     pub fn pair(&self, live: usize, operations: usize, in_order: bool) -> Option<f64> {
-        let output = self.run(&[
-            "--peer",
-            &live.to_string(),
-            &operations.to_string(),
-            if in_order { "fifo" } else { "random" },
-        ]);
+        let output =
+            self.run(&["--peer", &live.to_string(), &operations.to_string(), if in_order { "fifo" } else { "random" }]);
         let text = String::from_utf8_lossy(&output.stdout);
-        let figure = text
-            .lines()
-            .find_map(|line| line.strip_prefix("pair: ")?.parse().ok());
+        let figure = text.lines().find_map(|line| line.strip_prefix("pair: ")?.parse().ok());
         if figure.is_none() {
-            println!(
-                "SKIPPED guard/{}: {} {}",
-                self.name,
-                output.status,
-                first_line(&output)
-            );
+            println!("SKIPPED guard/{}: {} {}", self.name, output.status, first_line(&output));
         }
         figure
     }
@@ -98,31 +84,19 @@ impl Peer {
     pub fn capacity(&self, most: usize) -> usize {
         let output = self.run(&["--fill", &most.to_string()]);
         let text = String::from_utf8_lossy(&output.stdout);
-        text.lines()
-            .filter_map(|line| line.strip_prefix("held: ")?.parse().ok())
-            .max()
-            .unwrap_or(0)
+        text.lines().filter_map(|line| line.strip_prefix("held: ")?.parse().ok()).max().unwrap_or(0)
     }
 }
 
 fn first_line(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
-    text.lines()
-        .map(str::trim)
-        .find(|line| !line.is_empty())
-        .unwrap_or_default()
-        .to_owned()
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
 /// True where this process is one of [`Peer::run`], and did what it was started for.
 pub fn was_peer() -> bool {
     let arguments: Vec<String> = env::args().collect();
-    let number = |at: usize| {
-        arguments
-            .get(at)
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0)
-    };
+    let number = |at: usize| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(0);
     match arguments.get(1).map(String::as_str) {
         Some("--peer") => {
             assert!(preloaded(&arguments), "not installed");
@@ -156,10 +130,7 @@ pub fn was_peer() -> bool {
 
 /// A library that is not there is passed over by the loader with a word on standard error.
 fn preloaded(arguments: &[String]) -> bool {
-    let Some((library, maps)) = arguments
-        .last()
-        .zip(fs::read_to_string("/proc/self/maps").ok())
-    else {
+    let Some((library, maps)) = arguments.last().zip(fs::read_to_string("/proc/self/maps").ok()) else {
         return false;
     };
     let stem = library.split('.').next().unwrap_or(library);

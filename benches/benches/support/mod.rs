@@ -1,9 +1,5 @@
 //! What the benches share: how time is taken, how rounds are run, how figures are printed.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared by several benches, each of which uses a part"
-)]
+#![allow(dead_code, unreachable_pub, reason = "shared by several benches, each of which uses a part")]
 
 pub mod backing;
 pub mod callbacks;

@@ -12,7 +12,8 @@ pub const LAYOUT: Layout = match Layout::from_size_align(64, 16) {
     Err(_) => unreachable!(),
 };
 
-/// How many functions stand between the thread's first and the one that allocates: what a stack has to be walked through.
+/// How many functions stand between the thread's first and the one that allocates: what a stack has to be walked
+/// through.
 const DEPTH: usize = 12;
 
 pub struct Ring<'s, S: Subject> {
@@ -24,12 +25,7 @@ pub struct Ring<'s, S: Subject> {
 
 impl<'s, S: Subject> Ring<'s, S> {
     pub fn new(subject: &'s S, live: usize) -> Self {
-        let mut ring = Self {
-            subject,
-            blocks: Vec::with_capacity(live),
-            at: 0,
-            random: 1,
-        };
+        let mut ring = Self { subject, blocks: Vec::with_capacity(live), at: 0, random: 1 };
         deep(DEPTH, &mut || {
             for _ in 0..live {
                 let block = subject.take(LAYOUT);
@@ -57,21 +53,14 @@ impl<'s, S: Subject> Ring<'s, S> {
 
     fn oldest(&mut self, operations: usize) {
         for _ in 0..operations {
-            self.at = if self.at + 1 < self.blocks.len() {
-                self.at + 1
-            } else {
-                0
-            };
+            self.at = if self.at + 1 < self.blocks.len() { self.at + 1 } else { 0 };
             self.exchange(self.at);
         }
     }
 
     fn any(&mut self, operations: usize) {
         for _ in 0..operations {
-            self.random = self
-                .random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let at = ((self.random >> 33) as usize * self.blocks.len()) >> 31;
             self.exchange(at);
         }

@@ -16,25 +16,19 @@ impl<'a> Case<'a> {
 
     /// A case with several figures (build, drop).
     pub fn several(name: impl Into<String>, run: impl FnMut() -> Vec<f64> + 'a) -> Self {
-        Self {
-            name: name.into(),
-            run: Box::new(run),
-        }
+        Self { name: name.into(), run: Box::new(run) }
     }
 }
 
 /// True with `--quick` or the variable `STEWARD_BENCH_QUICK`: fewer rounds of less work, to see that all runs.
 pub fn quick() -> bool {
-    env::args().any(|argument| argument == "--quick")
-        || env::var_os("STEWARD_BENCH_QUICK").is_some()
+    env::args().any(|argument| argument == "--quick") || env::var_os("STEWARD_BENCH_QUICK").is_some()
 }
 
-/// True when a word on the command line is part of `label`, or when there is none: `cargo bench --bench pair -- mimalloc`.
+/// True when a word on the command line is part of `label`, or when there is none: `cargo bench --bench pair --
+/// mimalloc`.
 pub fn wanted(label: &str) -> bool {
-    let mut words = env::args()
-        .skip(1)
-        .filter(|argument| !argument.starts_with("--"))
-        .peekable();
+    let mut words = env::args().skip(1).filter(|argument| !argument.starts_with("--")).peekable();
     words.peek().is_none() || words.any(|word| label.contains(&word))
 }
 
@@ -59,20 +53,12 @@ pub fn interleave(rounds: usize, mut cases: Vec<Case<'_>>) -> Vec<Vec<f64>> {
     }
     times
         .iter()
-        .map(|times| {
-            (0..times[0].len())
-                .map(|at| median(times.iter().map(|figures| figures[at]).collect()))
-                .collect()
-        })
+        .map(|times| (0..times[0].len()).map(|at| median(times.iter().map(|figures| figures[at]).collect())).collect())
         .collect()
 }
 
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     let half = times.len() / 2;
-    if times.len() % 2 == 1 {
-        times[half]
-    } else {
-        (times[half - 1] + times[half]) / 2.0
-    }
+    if times.len() % 2 == 1 { times[half] } else { (times[half - 1] + times[half]) / 2.0 }
 }

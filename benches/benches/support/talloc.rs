@@ -34,16 +34,9 @@ impl Talloc {
             let free = *unsafe { library.get(b"_talloc_free") }?;
             // SAFETY: the type is that of talloc's header.
             let steal = *unsafe { library.get(b"_talloc_steal_loc") }?;
-            Ok::<Self, libloading::Error>(Self {
-                named,
-                free,
-                steal,
-                _library: library,
-            })
+            Ok::<Self, libloading::Error>(Self { named, free, steal, _library: library })
         };
-        load()
-            .inspect_err(|why| println!("SKIPPED {bench}/talloc: {why}"))
-            .ok()
+        load().inspect_err(|why| println!("SKIPPED {bench}/talloc: {why}")).ok()
     }
 
     /// A block below `parent`.

@@ -1,4 +1,3 @@
-
 use core::cmp::Reverse;
 use core::fmt;
 use core::ops::Range;
@@ -38,11 +37,7 @@ pub struct AllocatorReport {
 
 impl fmt::Debug for AllocationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = if self.name.is_empty() {
-            "--"
-        } else {
-            &self.name
-        };
+        let name = if self.name.is_empty() { "--" } else { &self.name };
         write!(f, "{name:?}: {}", HumanBytes(self.size))
     }
 }
@@ -55,11 +50,7 @@ impl fmt::Debug for AllocatorReport {
         f.debug_struct("AllocatorReport")
             .field(
                 "summary",
-                &format_args!(
-                    "{} / {}",
-                    HumanBytes(self.total_allocated_bytes),
-                    HumanBytes(self.total_capacity_bytes)
-                ),
+                &format_args!("{} / {}", HumanBytes(self.total_allocated_bytes), HumanBytes(self.total_capacity_bytes)),
             )
             .field("blocks", &self.blocks.len())
             .field("allocations", &self.allocations.len())

@@ -1,4 +1,3 @@
-
 const MIB: u64 = 1 << 20;
 
 /// Sizes of shared blocks: 4 to 256 MiB, in whole 4 MiB. An allocation that is larger than half
@@ -13,10 +12,7 @@ impl AllocationSizes {
     /// Blocks of fixed size, for memory that the host does not see, and for memory that it sees.
     pub fn new(device_memblock_size: u64, host_memblock_size: u64) -> Self {
         let (device, host) = (whole(device_memblock_size), whole(host_memblock_size));
-        Self {
-            device: (device, device),
-            host: (host, host),
-        }
+        Self { device: (device, device), host: (host, host) }
     }
 
     /// Blocks grow up to this size.

@@ -1,4 +1,3 @@
-
 use core::ffi::c_void;
 use core::fmt;
 use core::marker::PhantomData;
@@ -14,14 +13,14 @@ use gpu_suballoc::ash::{AshDevice, AshOptions};
 use gpu_suballoc::device::{BufferHandle, DeviceError, ImageHandle, MemoryHandle, ResourceHandle};
 use gpu_suballoc::report::RangeUse;
 use gpu_suballoc::{
-    AllocatorOptions, GpuAllocator, GpuError, GpuMisuse, MemoryPreference, PropertyFlags, Region,
-    RegionOptions, ResourceKind, ResourceRequirements,
+    AllocatorOptions, GpuAllocator, GpuError, GpuMisuse, MemoryPreference, PropertyFlags, Region, RegionOptions,
+    ResourceKind, ResourceRequirements,
 };
 use log::{Level, debug, log};
 
 use crate::{
-    AllocationError, AllocationReport, AllocationSizes, AllocatorDebugSettings, AllocatorReport,
-    MemoryBlockReport, MemoryLocation, Result,
+    AllocationError, AllocationReport, AllocationSizes, AllocatorDebugSettings, AllocatorReport, MemoryBlockReport,
+    MemoryLocation, Result,
 };
 
 /// Whether an allocation has a memory object of its own.
@@ -79,11 +78,7 @@ impl Allocation {
     pub fn try_as_mapped_slab(&mut self) -> Option<MappedAllocationSlab<'_>> {
         let place = self.mapped_ptr()?;
         isize::try_from(self.size()).ok()?;
-        Some(MappedAllocationSlab {
-            place,
-            size: self.size() as usize,
-            _allocation: PhantomData,
-        })
+        Some(MappedAllocationSlab { place, size: self.size() as usize, _allocation: PhantomData })
     }
 
     /// A number that no other live allocation of the allocator has.
@@ -149,9 +144,7 @@ impl Allocation {
     }
 
     fn slab(&self) -> NonNull<u8> {
-        self.mapped_ptr()
-            .expect("tried to use a non-mapped Allocation as a Slab")
-            .cast()
+        self.mapped_ptr().expect("tried to use a non-mapped Allocation as a Slab").cast()
     }
 }
 
@@ -188,8 +181,7 @@ unsafe impl presser::Slab for Allocation {
     }
 
     fn size(&self) -> usize {
-        isize::try_from(Self::size(self))
-            .expect("called `Slab::size` on an Allocation larger than isize::MAX") as usize
+        isize::try_from(Self::size(self)).expect("called `Slab::size` on an Allocation larger than isize::MAX") as usize
     }
 }
 
@@ -219,8 +211,7 @@ impl Allocator {
             Some(context) => (context, None),
             None => {
                 let options = ContextOptions::new("gpu-allocator");
-                let own = Context::root_static(&SYSTEM, options)
-                    .map_err(|_| AllocationError::OutOfMemory)?;
+                let own = Context::root_static(&SYSTEM, options).map_err(|_| AllocationError::OutOfMemory)?;
                 (own.handle(), Some(own))
             }
         };
@@ -230,37 +221,18 @@ impl Allocator {
         options.features.buffer_device_address = desc.buffer_device_address;
         // SAFETY: the description's handles belong together and outlive the allocator, and it is right about addresses:
         // the original's rule.
-        let device = unsafe {
-            AshDevice::of_device(&desc.instance, desc.physical_device, &desc.device, options)
-        };
-        let AllocationSizes {
-            device: of_device,
-            host,
-        } = desc.allocation_sizes;
-        let mut options = AllocatorOptions {
-            reuse: false,
-            ..AllocatorOptions::default()
-        };
-        (options.memory.first_block, options.memory.max_block) =
-            (Some(of_device.0), Some(of_device.1));
-        (
-            options.memory.first_host_block,
-            options.memory.max_host_block,
-        ) = (Some(host.0), Some(host.1));
+        let device = unsafe { AshDevice::of_device(&desc.instance, desc.physical_device, &desc.device, options) };
+        let AllocationSizes { device: of_device, host } = desc.allocation_sizes;
+        let mut options = AllocatorOptions { reuse: false, ..AllocatorOptions::default() };
+        (options.memory.first_block, options.memory.max_block) = (Some(of_device.0), Some(of_device.1));
+        (options.memory.first_host_block, options.memory.max_host_block) = (Some(host.0), Some(host.1));
         // SAFETY: what callers bind and free keeps the original's rules, which are Vulkan's.
-        let gpu = unsafe { GpuAllocator::new(device, memory, options) }
-            .map_err(|refused| error_of(refused.error))?;
-        Ok(Self {
-            gpu: Some(gpu),
-            own,
-            settings: desc.debug_settings,
-        })
+        let gpu = unsafe { GpuAllocator::new(device, memory, options) }.map_err(|refused| error_of(refused.error))?;
+        Ok(Self { gpu: Some(gpu), own, settings: desc.debug_settings })
     }
 
     fn gpu(&self) -> Result<&GpuAllocator<AshDevice, ContextHandle>> {
-        self.gpu
-            .as_ref()
-            .ok_or_else(|| AllocationError::Internal("the allocator has ended".into()))
+        self.gpu.as_ref().ok_or_else(|| AllocationError::Internal("the allocator has ended".into()))
     }
 
     /// Memory for a buffer or image. Host-visible memory is mapped as long as it lives.
@@ -272,12 +244,7 @@ impl Allocator {
             );
             self.log_stack();
         }
-        let vk::MemoryRequirements {
-            size,
-            alignment,
-            memory_type_bits,
-            ..
-        } = desc.requirements;
+        let vk::MemoryRequirements { size, alignment, memory_type_bits, .. } = desc.requirements;
         if size == 0 || !alignment.is_power_of_two() {
             return Err(AllocationError::InvalidAllocationCreateDesc);
         }
@@ -285,12 +252,8 @@ impl Allocator {
         let preference = match desc.location {
             MemoryLocation::Unknown => MemoryPreference::default(),
             MemoryLocation::GpuOnly => MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL),
-            MemoryLocation::CpuToGpu => {
-                MemoryPreference::requiring(host).preferring(PropertyFlags::DEVICE_LOCAL)
-            }
-            MemoryLocation::GpuToCpu => {
-                MemoryPreference::requiring(host).preferring(PropertyFlags::HOST_CACHED)
-            }
+            MemoryLocation::CpuToGpu => MemoryPreference::requiring(host).preferring(PropertyFlags::DEVICE_LOCAL),
+            MemoryLocation::GpuToCpu => MemoryPreference::requiring(host).preferring(PropertyFlags::HOST_CACHED),
         };
         let options = RegionOptions {
             mapped: true,
@@ -305,18 +268,11 @@ impl Allocator {
             },
             ..RegionOptions::new()
                 .preference(preference)
-                .kind(if desc.linear {
-                    ResourceKind::Linear
-                } else {
-                    ResourceKind::Optimal
-                })
+                .kind(if desc.linear { ResourceKind::Linear } else { ResourceKind::Optimal })
                 .name(desc.name)
         };
-        let requirements =
-            ResourceRequirements::new(size, alignment).memory_types(memory_type_bits);
-        let region = (self.gpu()?)
-            .allocate(&requirements, &options)
-            .map_err(error_of)?;
+        let requirements = ResourceRequirements::new(size, alignment).memory_types(memory_type_bits);
+        let region = (self.gpu()?).allocate(&requirements, &options).map_err(error_of)?;
         Ok(Allocation {
             region: Some(region),
             is_dedicated: desc.allocation_scheme != AllocationScheme::GpuAllocatorManaged,
@@ -343,9 +299,7 @@ impl Allocator {
         let Some(region) = &allocation.region else {
             return Ok(());
         };
-        self.gpu()?
-            .set_name(region, &RegionOptions::new().name(name))
-            .map_err(error_of)
+        self.gpu()?.set_name(region, &RegionOptions::new().name(name)).map_err(error_of)
     }
 
     /// Logs what lives.
@@ -369,25 +323,15 @@ impl Allocator {
         let Ok(Ok(map)) = self.gpu().map(GpuAllocator::memory_map) else {
             return report;
         };
-        for (block, ranges) in map
-            .blocks_with_ranges()
-            .filter(|(block, _)| block.memory != 0)
-        {
+        for (block, ranges) in map.blocks_with_ranges().filter(|(block, _)| block.memory != 0) {
             let first = report.allocations.len();
-            let live = ranges
-                .iter()
-                .filter(|range| range.range_use == RangeUse::Region);
-            report
-                .allocations
-                .extend(live.map(|range| AllocationReport {
-                    name: map.name(range).unwrap_or_default().to_owned(),
-                    offset: range.offset,
-                    size: range.size.saturating_sub(range.padding),
-                }));
-            report.blocks.push(MemoryBlockReport {
-                size: block.size,
-                allocations: first..report.allocations.len(),
-            });
+            let live = ranges.iter().filter(|range| range.range_use == RangeUse::Region);
+            report.allocations.extend(live.map(|range| AllocationReport {
+                name: map.name(range).unwrap_or_default().to_owned(),
+                offset: range.offset,
+                size: range.size.saturating_sub(range.padding),
+            }));
+            report.blocks.push(MemoryBlockReport { size: block.size, allocations: first..report.allocations.len() });
             report.total_capacity_bytes += block.size;
         }
         report.total_allocated_bytes = report.allocations.iter().map(|one| one.size).sum();
@@ -427,13 +371,9 @@ impl Drop for Allocator {
 
 fn log_memory(desc: &AllocatorCreateDesc) {
     // SAFETY: the description's handles belong together.
-    let properties =
-        unsafe { (desc.instance).get_physical_device_memory_properties(desc.physical_device) };
+    let properties = unsafe { (desc.instance).get_physical_device_memory_properties(desc.physical_device) };
     for (index, of) in properties.memory_types_as_slice().iter().enumerate() {
-        debug!(
-            "memory type {index}: {:?}, heap {}",
-            of.property_flags, of.heap_index
-        );
+        debug!("memory type {index}: {:?}, heap {}", of.property_flags, of.heap_index);
     }
     for (index, heap) in properties.memory_heaps_as_slice().iter().enumerate() {
         debug!("heap {index}: {:?}, {} MiB", heap.flags, heap.size >> 20);
@@ -447,9 +387,9 @@ fn error_of(error: GpuError) -> AllocationError {
             AllocationError::FailedToMap(error.to_string())
         }
         _ if error.is_device_lost() => AllocationError::Internal(error.to_string()),
-        GpuError::Misuse(
-            GpuMisuse::ZeroSize | GpuMisuse::BadAlignment | GpuMisuse::AlignmentTooLarge,
-        ) => AllocationError::InvalidAllocationCreateDesc,
+        GpuError::Misuse(GpuMisuse::ZeroSize | GpuMisuse::BadAlignment | GpuMisuse::AlignmentTooLarge) => {
+            AllocationError::InvalidAllocationCreateDesc
+        }
         GpuError::Misuse(_) => AllocationError::Internal(error.to_string()),
         _ => AllocationError::OutOfMemory,
     }

@@ -1,5 +1,6 @@
-//! What programs rely on of gpu-allocator's Vulkan interface: passes over the original and over Steward. On the first driver that the loader
-//! finds, under the validation layer where that is installed; without a driver each test prints that it was skipped.
+//! What programs rely on of gpu-allocator's Vulkan interface: passes over the original and over Steward. On the first
+//! driver that the loader finds, under the validation layer where that is installed; without a driver each test prints
+//! that it was skipped.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, c_void};
@@ -7,9 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ash::vk;
-use gpu_allocator::vulkan::{
-    Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc,
-};
+use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc};
 use gpu_allocator::{AllocationError, AllocationSizes, MemoryLocation};
 
 const MIB: u64 = 1 << 20;
@@ -66,14 +65,9 @@ impl LiveDevice {
         // SAFETY: no argument is needed.
         let layers = unsafe { entry.enumerate_instance_layer_properties() }.unwrap_or_default();
         let name = c"VK_LAYER_KHRONOS_validation";
-        let has_layer = layers
-            .iter()
-            .any(|layer| layer.layer_name_as_c_str() == Ok(name));
+        let has_layer = layers.iter().any(|layer| layer.layer_name_as_c_str() == Ok(name));
         let (layers, extensions) = if has_layer {
-            (
-                vec![name.as_ptr()],
-                vec![ash::ext::debug_utils::NAME.as_ptr()],
-            )
+            (vec![name.as_ptr()], vec![ash::ext::debug_utils::NAME.as_ptr()])
         } else {
             eprintln!("the validation layer is not installed: nobody watches");
             (vec![], vec![])
@@ -88,39 +82,25 @@ impl LiveDevice {
         let messenger = has_layer.then(|| {
             let info = vk::DebugUtilsMessengerCreateInfoEXT::default()
                 .message_severity(
-                    vk::DebugUtilsMessageSeverityFlagsEXT::ERROR
-                        | vk::DebugUtilsMessageSeverityFlagsEXT::WARNING,
+                    vk::DebugUtilsMessageSeverityFlagsEXT::ERROR | vk::DebugUtilsMessageSeverityFlagsEXT::WARNING,
                 )
                 .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
                 .pfn_user_callback(Some(heard));
             // SAFETY: the extension is enabled.
-            unsafe {
-                ash::ext::debug_utils::Instance::new(&entry, &instance)
-                    .create_debug_utils_messenger(&info, None)
-            }
-            .expect("a messenger")
+            unsafe { ash::ext::debug_utils::Instance::new(&entry, &instance).create_debug_utils_messenger(&info, None) }
+                .expect("a messenger")
         });
         // SAFETY: the instance is live.
-        let physical = unsafe { instance.enumerate_physical_devices() }
-            .ok()?
-            .into_iter()
-            .next()?;
+        let physical = unsafe { instance.enumerate_physical_devices() }.ok()?.into_iter().next()?;
         let queue = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
-        let mut addresses =
-            vk::PhysicalDeviceBufferDeviceAddressFeatures::default().buffer_device_address(true);
+        let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default().buffer_device_address(true);
         let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queue);
         if with_addresses {
             info = info.push_next(&mut addresses);
         }
         // SAFETY: the infos live as long as the call.
         let device = unsafe { instance.create_device(physical, &info, None) }.ok()?;
-        Some(Self {
-            entry,
-            instance,
-            messenger,
-            physical,
-            device,
-        })
+        Some(Self { entry, instance, messenger, physical, device })
     }
 
     fn allocator_with(&self, sizes: AllocationSizes, addresses: bool) -> Allocator {
@@ -142,29 +122,19 @@ impl LiveDevice {
         self.allocator_with(AllocationSizes::new(8 * MIB, 8 * MIB), false)
     }
 
-    fn buffer(
-        &self,
-        size: u64,
-        usage: vk::BufferUsageFlags,
-    ) -> (vk::Buffer, vk::MemoryRequirements) {
+    fn buffer(&self, size: u64, usage: vk::BufferUsageFlags) -> (vk::Buffer, vk::MemoryRequirements) {
         let info = vk::BufferCreateInfo::default().size(size).usage(usage);
         // SAFETY: a valid info.
         let buffer = unsafe { self.device.create_buffer(&info, None) }.expect("a buffer");
         // SAFETY: the buffer is live.
-        (buffer, unsafe {
-            self.device.get_buffer_memory_requirements(buffer)
-        })
+        (buffer, unsafe { self.device.get_buffer_memory_requirements(buffer) })
     }
 
     fn image(&self, side: u32) -> (vk::Image, vk::MemoryRequirements) {
         let info = vk::ImageCreateInfo::default()
             .image_type(vk::ImageType::TYPE_2D)
             .format(vk::Format::R8G8B8A8_UNORM)
-            .extent(vk::Extent3D {
-                width: side,
-                height: side,
-                depth: 1,
-            })
+            .extent(vk::Extent3D { width: side, height: side, depth: 1 })
             .mip_levels(1)
             .array_layers(1)
             .samples(vk::SampleCountFlags::TYPE_1)
@@ -172,18 +142,12 @@ impl LiveDevice {
         // SAFETY: a valid info.
         let image = unsafe { self.device.create_image(&info, None) }.expect("an image");
         // SAFETY: the image is live.
-        (image, unsafe {
-            self.device.get_image_memory_requirements(image)
-        })
+        (image, unsafe { self.device.get_image_memory_requirements(image) })
     }
 
     fn bind(&self, buffer: vk::Buffer, to: &Allocation) {
         // SAFETY: the allocation is for this buffer.
-        unsafe {
-            self.device
-                .bind_buffer_memory(buffer, to.memory(), to.offset())
-        }
-        .expect("bound");
+        unsafe { self.device.bind_buffer_memory(buffer, to.memory(), to.offset()) }.expect("bound");
     }
 
     fn destroy(&self, buffer: vk::Buffer) {
@@ -219,17 +183,10 @@ fn on_a_device(name: &str, with_addresses: bool, test: impl FnOnce(&LiveDevice))
         }
         None => eprintln!("skipped: {name}: there is no Vulkan driver"),
     }
-    assert_eq!(
-        VALIDATION_MESSAGES.load(Ordering::Relaxed),
-        before,
-        "{name}"
-    );
+    assert_eq!(VALIDATION_MESSAGES.load(Ordering::Relaxed), before, "{name}");
 }
 
-fn wanted(
-    requirements: vk::MemoryRequirements,
-    location: MemoryLocation,
-) -> AllocationCreateDesc<'static> {
+fn wanted(requirements: vk::MemoryRequirements, location: MemoryLocation) -> AllocationCreateDesc<'static> {
     AllocationCreateDesc {
         name: "wanted",
         requirements,
@@ -246,17 +203,15 @@ fn an_allocation_has_the_size_that_was_asked_and_its_own_bytes() {
         let mut ids = HashSet::new();
         let mut live = Vec::new();
         for index in 0..100_u8 {
-            let (buffer, requirements) =
-                device.buffer(1000 + u64::from(index), vk::BufferUsageFlags::TRANSFER_SRC);
-            let mut allocation = allocator
-                .allocate(&wanted(requirements, MemoryLocation::CpuToGpu))
-                .expect("memory");
+            let (buffer, requirements) = device.buffer(1000 + u64::from(index), vk::BufferUsageFlags::TRANSFER_SRC);
+            let mut allocation = allocator.allocate(&wanted(requirements, MemoryLocation::CpuToGpu)).expect("memory");
             assert_eq!(allocation.size(), requirements.size);
             assert_eq!(allocation.offset() % requirements.alignment, 0);
             assert!(!allocation.is_null() && !allocation.is_dedicated());
-            assert!((allocation.memory_properties()).contains(
-                vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT
-            ));
+            assert!(
+                (allocation.memory_properties())
+                    .contains(vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT)
+            );
             assert!(ids.insert(allocation.chunk_id().expect("an id")));
             allocation.mapped_slice_mut().expect("mapped").fill(index);
             device.bind(buffer, &allocation);
@@ -277,38 +232,11 @@ fn what_is_no_request_is_refused() {
         let mut allocator = device.allocator();
         let (buffer, good) = device.buffer(1000, vk::BufferUsageFlags::TRANSFER_SRC);
         let cases = [
-            (
-                vk::MemoryRequirements { size: 0, ..good },
-                "Invalid AllocationCreateDesc",
-            ),
-            (
-                vk::MemoryRequirements {
-                    alignment: 3,
-                    ..good
-                },
-                "Invalid AllocationCreateDesc",
-            ),
-            (
-                vk::MemoryRequirements {
-                    alignment: 0,
-                    ..good
-                },
-                "Invalid AllocationCreateDesc",
-            ),
-            (
-                vk::MemoryRequirements {
-                    memory_type_bits: 0,
-                    ..good
-                },
-                "No compatible memory type available",
-            ),
-            (
-                vk::MemoryRequirements {
-                    size: 1 << 50,
-                    ..good
-                },
-                "Out of memory",
-            ),
+            (vk::MemoryRequirements { size: 0, ..good }, "Invalid AllocationCreateDesc"),
+            (vk::MemoryRequirements { alignment: 3, ..good }, "Invalid AllocationCreateDesc"),
+            (vk::MemoryRequirements { alignment: 0, ..good }, "Invalid AllocationCreateDesc"),
+            (vk::MemoryRequirements { memory_type_bits: 0, ..good }, "No compatible memory type available"),
+            (vk::MemoryRequirements { size: 1 << 50, ..good }, "Out of memory"),
         ];
         for (requirements, said) in cases {
             let refused = allocator.allocate(&wanted(requirements, MemoryLocation::GpuOnly));
@@ -323,13 +251,8 @@ fn what_is_no_request_is_refused() {
             buffer_device_address: false,
             allocation_sizes: AllocationSizes::default(),
         };
-        assert!(matches!(
-            Allocator::new(&description),
-            Err(AllocationError::InvalidAllocatorCreateDesc(_))
-        ));
-        allocator
-            .free(Allocation::default())
-            .expect("nothing is freed");
+        assert!(matches!(Allocator::new(&description), Err(AllocationError::InvalidAllocatorCreateDesc(_))));
+        allocator.free(Allocation::default()).expect("nothing is freed");
     });
 }
 
@@ -353,26 +276,17 @@ fn a_large_or_dedicated_allocation_has_a_memory_object_of_its_own() {
             })
             .expect("memory");
         let (large, of_large) = device.buffer(20 * MIB, vk::BufferUsageFlags::STORAGE_BUFFER);
-        let above = allocator
-            .allocate(&wanted(of_large, MemoryLocation::GpuOnly))
-            .expect("memory");
+        let above = allocator.allocate(&wanted(of_large, MemoryLocation::GpuOnly)).expect("memory");
         assert!(dedicated.is_dedicated() && with_image.is_dedicated() && !above.is_dedicated());
-        for (allocation, size) in [
-            (&dedicated, requirements.size),
-            (&with_image, of_image.size),
-            (&above, of_large.size),
-        ] {
+        for (allocation, size) in
+            [(&dedicated, requirements.size), (&with_image, of_image.size), (&above, of_large.size)]
+        {
             assert_eq!((allocation.offset(), allocation.size()), (0, size));
         }
         device.bind(buffer, &dedicated);
         device.bind(large, &above);
         // SAFETY: its own memory.
-        unsafe {
-            device
-                .device
-                .bind_image_memory(image, with_image.memory(), 0)
-        }
-        .expect("bound");
+        unsafe { device.device.bind_image_memory(image, with_image.memory(), 0) }.expect("bound");
         device.destroy(buffer);
         device.destroy(large);
         // SAFETY: used no more.
@@ -389,10 +303,7 @@ fn a_report_names_what_lives_and_where() {
         let mut allocator = device.allocator();
         let (buffer, requirements) = device.buffer(MIB, vk::BufferUsageFlags::STORAGE_BUFFER);
         let mut allocation = allocator
-            .allocate(&AllocationCreateDesc {
-                name: "first",
-                ..wanted(requirements, MemoryLocation::GpuOnly)
-            })
+            .allocate(&AllocationCreateDesc { name: "first", ..wanted(requirements, MemoryLocation::GpuOnly) })
             .expect("memory");
         let report = allocator.generate_report();
         assert_eq!((report.allocations.len(), report.blocks.len()), (1, 1));
@@ -403,9 +314,7 @@ fn a_report_names_what_lives_and_where() {
         assert_eq!(report.total_capacity_bytes, allocator.capacity());
         assert!(report.total_capacity_bytes >= 4 * MIB && report.total_capacity_bytes <= 8 * MIB);
         assert!(format!("{allocator:?}").contains("first"));
-        allocator
-            .rename_allocation(&mut allocation, "second")
-            .expect("renamed");
+        allocator.rename_allocation(&mut allocation, "second").expect("renamed");
         assert_eq!(allocator.generate_report().allocations[0].name, "second");
         device.destroy(buffer);
         log::set_logger(&LOGGED).expect("the first");
@@ -422,15 +331,9 @@ fn a_report_names_what_lives_and_where() {
 fn what_leaks_is_freed_with_the_allocator() {
     on_a_device("leaks", false, |device| {
         let mut allocator = device.allocator();
-        for location in [
-            MemoryLocation::GpuOnly,
-            MemoryLocation::CpuToGpu,
-            MemoryLocation::GpuToCpu,
-        ] {
+        for location in [MemoryLocation::GpuOnly, MemoryLocation::CpuToGpu, MemoryLocation::GpuToCpu] {
             let (buffer, requirements) = device.buffer(1000, vk::BufferUsageFlags::TRANSFER_DST);
-            let leaked = allocator
-                .allocate(&wanted(requirements, location))
-                .expect("memory");
+            let leaked = allocator.allocate(&wanted(requirements, location)).expect("memory");
             device.bind(buffer, &leaked);
             device.destroy(buffer);
             drop(leaked);
@@ -446,26 +349,15 @@ fn images_lie_beside_buffers() {
         let mut allocator = device.allocator();
         let mut live = Vec::new();
         for side in 1..40 {
-            let (buffer, requirements) =
-                device.buffer(u64::from(side) * 40, vk::BufferUsageFlags::UNIFORM_BUFFER);
-            let memory = allocator
-                .allocate(&wanted(requirements, MemoryLocation::GpuOnly))
-                .expect("memory");
+            let (buffer, requirements) = device.buffer(u64::from(side) * 40, vk::BufferUsageFlags::UNIFORM_BUFFER);
+            let memory = allocator.allocate(&wanted(requirements, MemoryLocation::GpuOnly)).expect("memory");
             device.bind(buffer, &memory);
             let (image, requirements) = device.image(side);
             let under = allocator
-                .allocate(&AllocationCreateDesc {
-                    linear: false,
-                    ..wanted(requirements, MemoryLocation::GpuOnly)
-                })
+                .allocate(&AllocationCreateDesc { linear: false, ..wanted(requirements, MemoryLocation::GpuOnly) })
                 .expect("memory");
             // SAFETY: memory for this image.
-            unsafe {
-                device
-                    .device
-                    .bind_image_memory(image, under.memory(), under.offset())
-            }
-            .expect("bound");
+            unsafe { device.device.bind_image_memory(image, under.memory(), under.offset()) }.expect("bound");
             live.push((buffer, memory, image, under));
         }
         for (buffer, memory, image, under) in live {
@@ -482,12 +374,9 @@ fn images_lie_beside_buffers() {
 fn buffers_have_addresses_where_the_device_has_them() {
     on_a_device("addresses", true, |device| {
         let mut allocator = device.allocator_with(AllocationSizes::default(), true);
-        let usage =
-            vk::BufferUsageFlags::STORAGE_BUFFER | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+        let usage = vk::BufferUsageFlags::STORAGE_BUFFER | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         let (buffer, requirements) = device.buffer(1000, usage);
-        let memory = allocator
-            .allocate(&wanted(requirements, MemoryLocation::GpuOnly))
-            .expect("memory");
+        let memory = allocator.allocate(&wanted(requirements, MemoryLocation::GpuOnly)).expect("memory");
         device.bind(buffer, &memory);
         let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
         // SAFETY: the buffer is bound.
@@ -504,9 +393,7 @@ fn an_emptied_block_is_kept() {
         let mut allocator = device.allocator_with(AllocationSizes::default(), false);
         let (buffer, requirements) = device.buffer(1000, vk::BufferUsageFlags::TRANSFER_DST);
         for _ in 0..3 {
-            let memory = allocator
-                .allocate(&wanted(requirements, MemoryLocation::GpuOnly))
-                .expect("memory");
+            let memory = allocator.allocate(&wanted(requirements, MemoryLocation::GpuOnly)).expect("memory");
             let held = allocator.capacity();
             allocator.free(memory).expect("freed");
             assert_eq!(allocator.capacity(), held);
@@ -527,14 +414,9 @@ fn presser_copies_into_a_mapped_allocation() {
     on_a_device("presser", false, |device| {
         let mut allocator = device.allocator();
         let (buffer, requirements) = device.buffer(64, vk::BufferUsageFlags::TRANSFER_SRC);
-        let mut memory = allocator
-            .allocate(&wanted(requirements, MemoryLocation::CpuToGpu))
-            .expect("memory");
+        let mut memory = allocator.allocate(&wanted(requirements, MemoryLocation::CpuToGpu)).expect("memory");
         presser::copy_from_slice_to_offset(&[1_u32, 2, 3], &mut memory, 4).expect("copied");
-        assert_eq!(
-            memory.mapped_slice().expect("mapped")[4..16],
-            [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]
-        );
+        assert_eq!(memory.mapped_slice().expect("mapped")[4..16], [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
         let mut slab = memory.try_as_mapped_slab().expect("mapped");
         presser::copy_from_slice_to_offset(&[7_u8], &mut slab, 0).expect("copied");
         assert_eq!(memory.mapped_slice().expect("mapped")[0], 7);

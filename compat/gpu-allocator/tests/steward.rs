@@ -1,10 +1,9 @@
-//! What only this implementation has: the book-keeping is a context's, which may refuse. One test: the default context is set once a process.
+//! What only this implementation has: the book-keeping is a context's, which may refuse. One test: the default context
+//! is set once a process.
 
 use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, set_default_context};
 use ash::vk;
-use gpu_allocator::vulkan::{
-    AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc,
-};
+use gpu_allocator::vulkan::{AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc};
 use gpu_allocator::{AllocationError, AllocationSizes, AllocatorDebugSettings, MemoryLocation};
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
@@ -12,9 +11,8 @@ static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 #[test]
 fn a_budget_of_the_programs_context_refuses_and_everything_returns() {
     let root = Context::root_static(&SYSTEM, ContextOptions::new("program")).expect("a root");
-    let account = root
-        .child_with(ContextOptions::new("device memory").budget(Budget::exact(64 << 10)))
-        .expect("a context");
+    let account =
+        root.child_with(ContextOptions::new("device memory").budget(Budget::exact(64 << 10))).expect("a context");
     set_default_context(account.handle()).expect("the first");
     let skipped = |why: &str| {
         let required = std::env::var("STEWARD_REQUIRE").unwrap_or_default();
@@ -52,11 +50,7 @@ fn a_budget_of_the_programs_context_refuses_and_everything_returns() {
     .expect("an allocator");
     let desc = AllocationCreateDesc {
         name: "one of many",
-        requirements: vk::MemoryRequirements {
-            size: 256,
-            alignment: 16,
-            memory_type_bits: u32::MAX,
-        },
+        requirements: vk::MemoryRequirements { size: 256, alignment: 16, memory_type_bits: u32::MAX },
         location: MemoryLocation::GpuOnly,
         linear: true,
         allocation_scheme: AllocationScheme::GpuAllocatorManaged,
@@ -75,10 +69,7 @@ fn a_budget_of_the_programs_context_refuses_and_everything_returns() {
     for allocation in live {
         allocator.free(allocation).expect("freed");
     }
-    allocator
-        .allocate(&desc)
-        .map(drop)
-        .expect("there is room again");
+    allocator.allocate(&desc).map(drop).expect("there is room again");
     drop(allocator);
     assert_eq!(account.usage().total().live_bytes, before);
     // SAFETY: nothing of them is left.

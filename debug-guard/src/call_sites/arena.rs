@@ -36,19 +36,12 @@ impl SiteArena {
     pub(crate) fn new(memory: &dyn HostAllocator, limit: usize) -> Result<Self, AllocError> {
         let segments = Segments::new();
         segments.grow(0, memory)?;
-        Ok(Self {
-            segments,
-            next: AtomicUsize::new(START),
-            limit,
-            patience: AtomicU32::new(0),
-        })
+        Ok(Self { segments, next: AtomicUsize::new(START), limit, patience: AtomicU32::new(0) })
     }
 
     /// Bytes left without growing; the end of a segment may be skipped in between.
     pub(crate) fn room(&self) -> usize {
-        self.segments
-            .capacity()
-            .saturating_sub(self.next.load(Relaxed))
+        self.segments.capacity().saturating_sub(self.next.load(Relaxed))
     }
 
     #[cold]
@@ -77,19 +70,12 @@ impl SiteArena {
         let mut next = self.next.load(Relaxed);
         loop {
             let end = Segments::end_at(next);
-            let at = if next.checked_add(bytes)? <= end {
-                next
-            } else {
-                end
-            };
+            let at = if next.checked_add(bytes)? <= end { next } else { end };
             let after = at.checked_add(bytes)?;
             if after.checked_add(keep)? > self.segments.capacity() {
                 return None;
             }
-            match self
-                .next
-                .compare_exchange_weak(next, after, AcqRel, Relaxed)
-            {
+            match self.next.compare_exchange_weak(next, after, AcqRel, Relaxed) {
                 Ok(_) => {
                     let place = ArenaOffset::new(u32::try_from(at / UNIT).ok()?)?;
                     return Some((place, self.at(place, bytes)?));
@@ -162,10 +148,7 @@ mod tests {
         }
         assert!(arena.bytes() <= 1 << 20, "{}", arena.bytes());
         assert!(cfg!(miri) || arena.bytes() > 1 << 18, "{}", arena.bytes());
-        assert!(
-            arena.room() >= 1024,
-            "the room that was to be kept is there"
-        );
+        assert!(arena.room() >= 1024, "the room that was to be kept is there");
         all.sort_unstable();
         assert!(all.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0));
         assert_eq!(memory.live_bytes(), arena.bytes() as u64);
@@ -181,10 +164,7 @@ mod tests {
         let mut arena = SiteArena::new(&memory, 1 << 20).unwrap();
         memory.arm(Fault::From(0));
         assert!(!grows(&arena, &memory));
-        assert!(
-            arena.allocate(FIRST - START, 0).is_some(),
-            "what was there can be had"
-        );
+        assert!(arena.allocate(FIRST - START, 0).is_some(), "what was there can be had");
         assert!(arena.allocate(UNIT, 0).is_none());
         for _ in 0..PATIENCE {
             assert!(!grows(&arena, &memory));
@@ -204,10 +184,7 @@ mod tests {
         assert!(arena.at(place, 32).is_some());
         assert!(arena.at(place, 48).is_none());
         for raw in [place.get() + 2, 4096, 1 << 20, u32::MAX] {
-            assert!(
-                arena.at(ArenaOffset::new(raw).unwrap(), 16).is_none(),
-                "{raw}"
-            );
+            assert!(arena.at(ArenaOffset::new(raw).unwrap(), 16).is_none(), "{raw}");
         }
         arena.close(&memory);
     }

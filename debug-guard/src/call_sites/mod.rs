@@ -13,11 +13,7 @@
 //! changes, moves or is freed before the depot ends.
 
 #[cfg_attr(
-    all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        not(miri)
-    ),
+    all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)),
     path = "linux/mod.rs"
 )]
 #[cfg_attr(all(windows, target_arch = "x86_64", not(miri)), path = "windows.rs")]
@@ -103,12 +99,7 @@ impl Sites {
 
     /// It may allocate; 0 if that is refused.
     #[inline]
-    pub(crate) fn note(
-        &self,
-        memory: &dyn HostAllocator,
-        requester: &RequesterInfo<'_>,
-        stacks: Stacks,
-    ) -> SiteId {
+    pub(crate) fn note(&self, memory: &dyn HostAllocator, requester: &RequesterInfo<'_>, stacks: Stacks) -> SiteId {
         if stacks == Stacks::Off && requester.is_anonymous() {
             return SiteId::ANONYMOUS;
         }
@@ -132,12 +123,7 @@ impl Sites {
     #[inline(never)]
     fn walked(&self, requester: &RequesterInfo<'_>, stacks: Stacks, keep: usize) -> SiteId {
         let from = thread_stack::read_registers();
-        let mut request = SiteRequest {
-            requester,
-            who: requester.hash(stacks),
-            key: 0,
-            keep,
-        };
+        let mut request = SiteRequest { requester, who: requester.hash(stacks), key: 0, keep };
         let site = if stacks == Stacks::Off || from.stack == 0 {
             self.site_with(&request, (&[], &[]), false)
         } else {
@@ -196,20 +182,12 @@ impl Sites {
         let frames = frames.get(..calls).unwrap_or_default();
         // What is behind the last frame of a chain that ended early is not compared: another stack may begin alike.
         let is_known_again = whole || calls == walk::MAX_FRAMES;
-        let slots = slots
-            .get(..calls)
-            .filter(|_| is_known_again)
-            .unwrap_or_default();
+        let slots = slots.get(..calls).filter(|_| is_known_again).unwrap_or_default();
         self.site_with(request, (frames, slots), whole)
     }
 
     /// The site has no stack if the unwinder itself allocates.
-    fn full(
-        &self,
-        request: &SiteRequest<'_>,
-        local: &ThreadStack,
-        start: WalkStart,
-    ) -> Option<SiteRef<'_>> {
+    fn full(&self, request: &SiteRequest<'_>, local: &ThreadStack, start: WalkStart) -> Option<SiteRef<'_>> {
         let (mut frames, mut slots) = ([0; MAX_FRAMES], [0; MAX_FRAMES]);
         let Some((count, whole)) = unwind::walk(local, start, &mut frames, &mut slots) else {
             return self.site_with(request, (&[], &[]), false);
@@ -225,15 +203,9 @@ impl Sites {
     }
 
     #[inline]
-    fn site_with(
-        &self,
-        request: &SiteRequest<'_>,
-        stack: (&[usize], &[u32]),
-        whole: bool,
-    ) -> Option<SiteRef<'_>> {
+    fn site_with(&self, request: &SiteRequest<'_>, stack: (&[usize], &[u32]), whole: bool) -> Option<SiteRef<'_>> {
         let hash = request.hash(stack.0);
-        self.find(hash)
-            .or_else(|| self.make(hash, request, stack, whole))
+        self.find(hash).or_else(|| self.make(hash, request, stack, whole))
     }
 
     fn bucket(&self, hash: u64) -> Option<&AtomicPtr<Site>> {
@@ -293,8 +265,7 @@ impl Sites {
                 return faster;
             }
             site.next.store(first, Ordering::Relaxed);
-            match bucket.compare_exchange(first, site.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
-            {
+            match bucket.compare_exchange(first, site.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break,
                 Err(now) => first = now,
             }
@@ -325,10 +296,7 @@ impl Sites {
     }
 
     fn all(&self) -> impl Iterator<Item = SiteRef<'_>> {
-        let firsts = self
-            .buckets
-            .iter()
-            .map(|first| first.load(Ordering::Acquire));
+        let firsts = self.buckets.iter().map(|first| first.load(Ordering::Acquire));
         firsts.flat_map(|first| self.chain(first))
     }
 }
@@ -361,18 +329,11 @@ fn key(who: u64, start: WalkStart) -> u64 {
 }
 
 #[inline(always)]
-fn start_of(
-    local: &ThreadStack,
-    from: thread_stack::Registers,
-    requester: &RequesterInfo<'_>,
-) -> WalkStart {
+fn start_of(local: &ThreadStack, from: thread_stack::Registers, requester: &RequesterInfo<'_>) -> WalkStart {
     let bounds = local.bounds(from.stack);
     let mark = requester.command.map_or(0, |command| command.stack);
     let is_below = from.stack < mark && mark < bounds.top;
-    WalkStart {
-        from,
-        bounds: bounds.up_to(if is_below { mark } else { 0 }),
-    }
+    WalkStart { from, bounds: bounds.up_to(if is_below { mark } else { 0 }) }
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@ pub(crate) struct RequesterInfo<'a> {
     pub(crate) command: Option<&'a CommandMark>,
 }
 
-/// The command that a thread is in, as the function of [`GuardOptions::command`](crate::GuardOptions::command) returns it.
+/// The command that a thread is in, as the function of [`GuardOptions::command`](crate::GuardOptions::command) returns
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandMark {
     /// Its name, as `vkCreateBuffer`.
@@ -92,12 +93,8 @@ pub(super) const fn mix(h: u64, word: u64) -> u64 {
 
 pub(super) fn text(h: u64, text: &str) -> u64 {
     let (words, rest) = text.as_bytes().as_chunks::<8>();
-    let whole = words.iter().fold(mix(h, text.len() as u64), |h, word| {
-        mix(h, u64::from_le_bytes(*word))
-    });
-    let rest = rest
-        .iter()
-        .fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let whole = words.iter().fold(mix(h, text.len() as u64), |h, word| mix(h, u64::from_le_bytes(*word)));
+    let rest = rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
     mix(whole, rest)
 }
 
@@ -120,72 +117,29 @@ mod tests {
 
     #[test]
     fn everything_counts_and_a_context_stands_for_its_names() {
-        let who = RequesterInfo {
-            context: None,
-            name: "a",
-            label: None,
-            scope: Scope::Object,
-            front: 0,
-            command: None,
-        };
-        let [first, second] = ["vkA", "vkB"].map(|name| CommandMark {
-            name,
-            serial: 1,
-            stack: 16,
-        });
+        let who =
+            RequesterInfo { context: None, name: "a", label: None, scope: Scope::Object, front: 0, command: None };
+        let [first, second] = ["vkA", "vkB"].map(|name| CommandMark { name, serial: 1, stack: 16 });
         let id = ContextId::from_raw;
         let all = [
             who,
             RequesterInfo { name: "b", ..who },
-            RequesterInfo {
-                label: Some("a"),
-                ..who
-            },
-            RequesterInfo {
-                scope: Scope::Cache,
-                ..who
-            },
+            RequesterInfo { label: Some("a"), ..who },
+            RequesterInfo { scope: Scope::Cache, ..who },
             RequesterInfo { front: 16, ..who },
-            RequesterInfo {
-                command: Some(&first),
-                ..who
-            },
-            RequesterInfo {
-                command: Some(&second),
-                ..who
-            },
-            RequesterInfo {
-                context: id(1),
-                ..who
-            },
-            RequesterInfo {
-                context: id(2),
-                ..who
-            },
+            RequesterInfo { command: Some(&first), ..who },
+            RequesterInfo { command: Some(&second), ..who },
+            RequesterInfo { context: id(1), ..who },
+            RequesterInfo { context: id(2), ..who },
         ];
         let hashes: HashSet<u64> = all.iter().map(|who| who.hash(Stacks::Off)).collect();
         assert_eq!(hashes.len(), all.len());
-        let other = RequesterInfo {
-            name: "other",
-            ..all[7]
-        };
-        assert_eq!(
-            other.hash(Stacks::Off),
-            all[7].hash(Stacks::Off),
-            "the context says it all"
-        );
-        let later = CommandMark {
-            name: "vkA",
-            serial: 9,
-            stack: 99,
-        };
+        let other = RequesterInfo { name: "other", ..all[7] };
+        assert_eq!(other.hash(Stacks::Off), all[7].hash(Stacks::Off), "the context says it all");
+        let later = CommandMark { name: "vkA", serial: 9, stack: 99 };
         assert_eq!(
             all[5].hash(Stacks::Off),
-            RequesterInfo {
-                command: Some(&later),
-                ..who
-            }
-            .hash(Stacks::Off),
+            RequesterInfo { command: Some(&later), ..who }.hash(Stacks::Off),
             "not which run of the command"
         );
     }

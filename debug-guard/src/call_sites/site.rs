@@ -69,9 +69,8 @@ pub(super) struct NewSite<'a> {
 
 impl NewSite<'_> {
     pub(super) fn bytes(&self) -> usize {
-        let names = cut(self.requester.name)
-            .len()
-            .saturating_add(self.requester.label.map_or(0, |label| cut(label).len()));
+        let names =
+            cut(self.requester.name).len().saturating_add(self.requester.label.map_or(0, |label| cut(label).len()));
         size_of::<Site>()
             .saturating_add(size_of_val(self.frames))
             .saturating_add(size_of_val(self.slots))
@@ -81,12 +80,7 @@ impl NewSite<'_> {
     /// # Safety
     /// `at` is `place` in its arena, which lives for `'a`, with [`Self::bytes`] writable bytes at a multiple of 16 that
     /// no other thread knows.
-    pub(super) unsafe fn write<'a>(
-        &self,
-        key: u32,
-        place: ArenaOffset,
-        at: NonNull<u8>,
-    ) -> SiteRef<'a> {
+    pub(super) unsafe fn write<'a>(&self, key: u32, place: ArenaOffset, at: NonNull<u8>) -> SiteRef<'a> {
         let (name, label) = (cut(self.requester.name), self.requester.label.map(cut));
         let short = |len: usize| u8::try_from(len).unwrap_or(0);
         let site = Site {
@@ -158,10 +152,7 @@ impl<'a> SiteRef<'a> {
     /// [`NewSite::write`] wrote the site there, in an arena that lives for `'a`.
     #[inline(always)]
     pub(super) unsafe fn new(at: NonNull<Site>) -> Self {
-        Self {
-            at,
-            arena: PhantomData,
-        }
+        Self { at, arena: PhantomData }
     }
 
     pub(super) fn as_ptr(self) -> *mut Site {
@@ -214,9 +205,7 @@ impl<'a> SiteRef<'a> {
         SiteView {
             context: site.context,
             name: core::str::from_utf8(name).unwrap_or(""),
-            label: core::str::from_utf8(label)
-                .ok()
-                .filter(|label| !label.is_empty()),
+            label: core::str::from_utf8(label).ok().filter(|label| !label.is_empty()),
             front: site.front,
             command: site.command,
             frames,
@@ -240,17 +229,12 @@ impl Sites {
         if now == me {
             return None;
         }
-        self.tallying
-            .compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed)
-            .ok()?;
+        self.tallying.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).ok()?;
         for site in self.all() {
             site.tally.blocks.store(0, Ordering::Relaxed);
             site.tally.bytes.store(0, Ordering::Relaxed);
         }
-        Some(Tallying {
-            sites: self,
-            anonymous: (0, 0),
-        })
+        Some(Tallying { sites: self, anonymous: (0, 0) })
     }
 }
 
@@ -261,12 +245,7 @@ impl Tallying<'_> {
                 site.tally.blocks.fetch_add(1, Ordering::Relaxed);
                 site.tally.bytes.fetch_add(bytes, Ordering::Relaxed);
             }
-            None => {
-                self.anonymous = (
-                    self.anonymous.0.saturating_add(1),
-                    self.anonymous.1.saturating_add(bytes),
-                )
-            }
+            None => self.anonymous = (self.anonymous.0.saturating_add(1), self.anonymous.1.saturating_add(bytes)),
         }
     }
 

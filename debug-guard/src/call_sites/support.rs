@@ -34,10 +34,7 @@ impl StackSupport {
             }
             known => known,
         };
-        Self {
-            fast: known & FAST != 0,
-            full: known & FULL != 0,
-        }
+        Self { fast: known & FAST != 0, full: known & FULL != 0 }
     }
 }
 

@@ -29,10 +29,6 @@ pub(super) fn read_registers() -> Registers {
     Registers::default()
 }
 
-pub(super) fn pass(
-    _: impl FnMut(usize, Registers) -> bool,
-    _: usize,
-    _: &mut [usize],
-) -> (usize, bool, Registers) {
+pub(super) fn pass(_: impl FnMut(usize, Registers) -> bool, _: usize, _: &mut [usize]) -> (usize, bool, Registers) {
     (0, false, Registers::default())
 }

@@ -16,11 +16,7 @@ pub(super) struct ThreadStack {
 
 impl ThreadStack {
     const fn new() -> Self {
-        Self {
-            own: Cell::new((0, 0)),
-            other: Cell::new((0, 0)),
-            unwinding: Cell::new(false),
-        }
+        Self { own: Cell::new((0, 0)), other: Cell::new((0, 0)), unwinding: Cell::new(false) }
     }
 
     /// The bounds are empty if they are not known.

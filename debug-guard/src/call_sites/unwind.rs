@@ -39,13 +39,7 @@ pub(super) fn walk(
 ///
 /// Async-signal-safe: it reads without faults, since any number may be in the registers. The unwinder allocates
 /// nothing unless the program has registered tables of its own.
-pub(crate) fn walk_from(
-    pc: usize,
-    frame: usize,
-    stack: usize,
-    mark: usize,
-    frames: &mut [usize],
-) -> (usize, bool) {
+pub(crate) fn walk_from(pc: usize, frame: usize, stack: usize, mark: usize, frames: &mut [usize]) -> (usize, bool) {
     let Some(first) = frames.first_mut() else {
         return (0, false);
     };
@@ -53,10 +47,7 @@ pub(crate) fn walk_from(
     let Some(top) = thread_stack::top(stack).filter(|_| REGISTERS_KNOWN) else {
         return (1, false);
     };
-    let start = WalkStart {
-        from: Registers { stack, frame },
-        bounds: Bounds::other(top).up_to(mark),
-    };
+    let start = WalkStart { from: Registers { stack, frame }, bounds: Bounds::other(top).up_to(mark) };
     let room = frames.len().min(STOPPED_FRAMES);
     let frames = frames.get_mut(..room).unwrap_or_default();
     // The unwinder passes the handler's frames first.
@@ -80,10 +71,7 @@ fn improved(
     given: usize,
 ) -> (usize, bool) {
     if !whole && count > 0 && last.stack >= start.from.stack {
-        let from = WalkStart {
-            from: last,
-            ..start
-        };
+        let from = WalkStart { from: last, ..start };
         (count, whole) = chained(from, frames, count);
     }
     if !whole {

@@ -44,19 +44,11 @@ impl Bounds {
     /// The stack rule holds up to `top`.
     #[inline(always)]
     pub(super) const unsafe fn own(top: usize) -> Self {
-        Self {
-            mark: 0,
-            top,
-            own: true,
-        }
+        Self { mark: 0, top, own: true }
     }
 
     pub(super) const fn other(top: usize) -> Self {
-        Self {
-            mark: 0,
-            top,
-            own: false,
-        }
+        Self { mark: 0, top, own: false }
     }
 
     #[inline(always)]
@@ -94,9 +86,7 @@ impl WalkStart {
 /// A number that no stack reaches where the place is not known.
 pub(super) fn slot_of(at: usize, stack: usize) -> u32 {
     let bytes = Some(at.wrapping_sub(stack)).filter(|bytes| bytes.is_multiple_of(WORD));
-    bytes
-        .and_then(|bytes| u32::try_from(bytes / WORD).ok())
-        .unwrap_or(u32::MAX)
+    bytes.and_then(|bytes| u32::try_from(bytes / WORD).ok()).unwrap_or(u32::MAX)
 }
 
 /// Writes the chain's return addresses, innermost first, and to `slots` where they stand above the stack pointer.
@@ -119,11 +109,7 @@ pub(super) fn frames(start: WalkStart, frames: &mut [usize], slots: &mut [u32]) 
     };
     // SAFETY: the stack rule: `chain` reads words below the top.
     let own = |at| Some(unsafe { word(at) });
-    let end = if bounds.own {
-        chain(from, bounds, own, tell)
-    } else {
-        chain(from, bounds, caught, tell)
-    };
+    let end = if bounds.own { chain(from, bounds, own, tell) } else { chain(from, bounds, caught, tell) };
     (count, end)
 }
 
@@ -153,11 +139,7 @@ fn chain(
             return End::Short;
         };
         if back < LOWEST_CODE {
-            return if bounds.mark == 0 && back == 0 && next == 0 {
-                End::Reached
-            } else {
-                End::Short
-            };
+            return if bounds.mark == 0 && back == 0 && next == 0 { End::Reached } else { End::Short };
         }
         if !tell(at, back) {
             return End::Short;
@@ -206,12 +188,7 @@ fn returns_to(back: usize) -> bool {
 fn follows_call(bytes: [u8; 8]) -> bool {
     let [_, b7, b6, b5, b4, b3, b2, b1] = bytes;
     let indirect = |first: u8, second: u8| first == 0xff && second & 0x38 == 0x10;
-    b5 == 0xe8
-        || indirect(b2, b1)
-        || indirect(b3, b2)
-        || indirect(b4, b3)
-        || indirect(b6, b5)
-        || indirect(b7, b6)
+    b5 == 0xe8 || indirect(b2, b1) || indirect(b3, b2) || indirect(b4, b3) || indirect(b6, b5) || indirect(b7, b6)
 }
 
 /// `bl`, or `blr` with or without authentication.
@@ -255,22 +232,14 @@ mod tests {
     fn walk(words: &[usize], frame: usize, mark: usize) -> (Vec<usize>, End) {
         let top = BASE + words.len() * WORD;
         let read = |at: usize| {
-            assert!(
-                at >= BASE && at < top && at.is_multiple_of(WORD),
-                "{at:#x} is not the stack's"
-            );
+            assert!(at >= BASE && at < top && at.is_multiple_of(WORD), "{at:#x} is not the stack's");
             Some(words[(at - BASE) / WORD])
         };
         let mut all = Vec::new();
-        let end = chain(
-            Registers { stack: BASE, frame },
-            Bounds::other(top).up_to(mark),
-            read,
-            |_, back| {
-                all.push(back);
-                true
-            },
-        );
+        let end = chain(Registers { stack: BASE, frame }, Bounds::other(top).up_to(mark), read, |_, back| {
+            all.push(back);
+            true
+        });
         (all, end)
     }
 
@@ -286,10 +255,7 @@ mod tests {
     fn a_chain_is_followed_to_its_end_or_to_the_command() {
         let words = [at(4), A, 7, 7, at(8), B, 7, 7, 0, C, 7, 7];
         assert_eq!(walk(&words, at(0), 0), (Vec::from([A, B, C]), End::Reached));
-        assert_eq!(
-            walk(&words, at(0), at(7)),
-            (Vec::from([A, B]), End::Reached)
-        );
+        assert_eq!(walk(&words, at(0), at(7)), (Vec::from([A, B]), End::Reached));
         assert_eq!(walk(&words, at(0), at(3)), (Vec::from([A]), End::Reached));
         assert_eq!(walk(&words, at(8), at(3)), (Vec::new(), End::Short));
         let none = [at(4), A, 7, 7, 0, 0, 7, 7];
@@ -300,63 +266,28 @@ mod tests {
     fn whatever_stands_in_the_register_nothing_else_is_read() {
         let words = [at(4), A, 7, 7, usize::MAX - 15, B, 7, 7, 0, C];
         assert_eq!(walk(&words, at(0), at(9)), (Vec::from([A, B]), End::Short));
-        for frame in [
-            0,
-            1,
-            8,
-            16,
-            BASE - 16,
-            at(1),
-            at(10),
-            at(9),
-            at(8) + 4,
-            usize::MAX,
-            usize::MAX - 15,
-            isize::MAX as usize,
-        ] {
+        for frame in
+            [0, 1, 8, 16, BASE - 16, at(1), at(10), at(9), at(8) + 4, usize::MAX, usize::MAX - 15, isize::MAX as usize]
+        {
             let (all, end) = walk(&words, frame, at(9));
-            assert!(
-                all.is_empty() && end == End::Short || frame == at(8),
-                "{frame:#x}: {all:x?}"
-            );
+            assert!(all.is_empty() && end == End::Short || frame == at(8), "{frame:#x}: {all:x?}");
         }
         for next in [at(0), BASE - 16, at(2) + 8] {
-            assert_eq!(
-                walk(&[7, 7, next, A, 7, 7], at(2), at(5)),
-                (Vec::from([A]), End::Short)
-            );
+            assert_eq!(walk(&[7, 7, next, A, 7, 7], at(2), at(5)), (Vec::from([A]), End::Short));
         }
-        assert_eq!(
-            walk(&[at(2), 12, 0, A], at(0), at(3)),
-            (Vec::new(), End::Short)
-        );
+        assert_eq!(walk(&[at(2), 12, 0, A], at(0), at(3)), (Vec::new(), End::Short));
     }
 
     #[test]
     fn a_chain_ends_where_a_word_cannot_be_read() {
         let words = [at(4), A, 7, 7, at(8), B, 7, 7, 0, C];
-        for (gone, frames) in [
-            (0, &[][..]),
-            (1, &[]),
-            (4, &[A]),
-            (5, &[A]),
-            (8, &[A, B]),
-            (9, &[A, B]),
-        ] {
+        for (gone, frames) in [(0, &[][..]), (1, &[]), (4, &[A]), (5, &[A]), (8, &[A, B]), (9, &[A, B])] {
             let mut all = Vec::new();
             let read = |address| (address != at(gone)).then(|| words[(address - BASE) / WORD]);
-            let end = chain(
-                Registers {
-                    stack: BASE,
-                    frame: at(0),
-                },
-                Bounds::other(at(10)),
-                read,
-                |_, back| {
-                    all.push(back);
-                    true
-                },
-            );
+            let end = chain(Registers { stack: BASE, frame: at(0) }, Bounds::other(at(10)), read, |_, back| {
+                all.push(back);
+                true
+            });
             assert_eq!((&all[..], end), (frames, End::Short), "word {gone}");
         }
     }
@@ -417,31 +348,16 @@ mod call_tests {
         ] {
             assert!(ends(call), "{call:x?}");
         }
-        for other in [
-            &[0xe9, 1, 2, 3, 4][..],
-            &[0xff, 0xe0],
-            &[0xff, 0x25, 1, 2, 3, 4],
-            &[0x48, 0x89, 0xe5],
-            &[0xc3],
-            &[],
-        ] {
+        for other in
+            [&[0xe9, 1, 2, 3, 4][..], &[0xff, 0xe0], &[0xff, 0x25, 1, 2, 3, 4], &[0x48, 0x89, 0xe5], &[0xc3], &[]]
+        {
             assert!(!ends(other), "{other:x?}");
         }
     }
 
     #[test]
     fn no_address_is_too_strange_to_ask_of() {
-        for address in [
-            0,
-            1,
-            7,
-            8,
-            4096,
-            usize::MAX,
-            usize::MAX - 7,
-            isize::MAX as usize,
-            1 << 47,
-        ] {
+        for address in [0, 1, 7, 8, 4096, usize::MAX, usize::MAX - 7, isize::MAX as usize, 1 << 47] {
             assert!(!returns_to(address), "{address:#x}");
         }
     }
@@ -455,11 +371,7 @@ mod caller_hash_tests {
 
     #[inline(never)]
     fn through(calls: usize, size: usize) -> usize {
-        let site = if calls == 0 {
-            call_site(size)
-        } else {
-            through(calls - 1, size)
-        };
+        let site = if calls == 0 { call_site(size) } else { through(calls - 1, size) };
         black_box(site)
     }
 
@@ -468,14 +380,9 @@ mod caller_hash_tests {
         if !super::super::system::REGISTERS_KNOWN {
             return;
         }
-        let all: std::vec::Vec<[usize; 3]> = (0..5)
-            .map(|_| [through(0, 64), through(1, 64), through(0, 65)])
-            .collect();
+        let all: std::vec::Vec<[usize; 3]> = (0..5).map(|_| [through(0, 64), through(1, 64), through(0, 65)]).collect();
         assert!(all.iter().all(|sites| *sites == all[0]), "{all:x?}");
         let [here, deeper, larger] = all[0];
-        assert!(
-            here != deeper && here != larger && deeper != larger,
-            "{all:x?}"
-        );
+        assert!(here != deeper && here != larger && deeper != larger, "{all:x?}");
     }
 }

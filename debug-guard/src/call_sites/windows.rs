@@ -1,12 +1,12 @@
-//! Windows on x86-64: every module carries the tables by which its functions are unwound, so no frame pointers are needed.
+//! Windows on x86-64: every module carries the tables by which its functions are unwound, so no frame pointers are
+//! needed.
 
 use super::thread_stack::Registers;
 use crate::os;
 use crate::os::system::{self, UnwindContext};
 
 pub(super) const REGISTERS_KNOWN: bool = true;
-pub(super) const ADVICE: &str =
-    "there is no chain of frame pointers on this system, ask for full stacks";
+pub(super) const ADVICE: &str = "there is no chain of frame pointers on this system, ask for full stacks";
 
 pub(super) struct StackMapping {
     pub(super) low: usize,
@@ -16,10 +16,7 @@ pub(super) struct StackMapping {
 impl StackMapping {
     pub(super) fn at(stack: usize) -> Option<Self> {
         let other = os::mapping_at(stack, &mut [])?;
-        Some(Self {
-            low: other.start,
-            high: other.end,
-        })
+        Some(Self { low: other.start, high: other.end })
     }
 
     /// A stack may end before the thread: a fiber's, a coroutine's.
@@ -53,27 +50,13 @@ pub(super) fn pass(
     let mut context = UnwindContext::capture();
     loop {
         // The first frame is the stopped one, or this library's, which has tables.
-        let has_caller = if count == 1 {
-            context.step_from_stopped()
-        } else {
-            context.step()
-        };
+        let has_caller = if count == 1 { context.step_from_stopped() } else { context.step() };
         if !has_caller {
             break;
         }
-        let (back, registers) = (
-            context.pc(),
-            Registers {
-                stack: context.stack(),
-                frame: context.frame(),
-            },
-        );
+        let (back, registers) = (context.pc(), Registers { stack: context.stack(), frame: context.frame() });
         if begins(back, registers) {
-            whole = if mark == 0 {
-                back == 0
-            } else {
-                registers.stack > mark
-            };
+            whole = if mark == 0 { back == 0 } else { registers.stack > mark };
             let Some(to) = frames.get_mut(count).filter(|_| !whole && back != 0) else {
                 break;
             };

@@ -28,26 +28,15 @@ impl Cookies {
         header_only: bool,
         mark: BlockMark,
     ) -> Result<NonNull<u8>, AllocError> {
-        let BlockRequest {
-            layout,
-            scope,
-            zeroed,
-        } = request;
+        let BlockRequest { layout, scope, zeroed } = request;
         let (size, align) = (layout.size(), layout.align());
         let plan = plan(size, align, header_only).ok_or(AllocError)?;
-        let words = |record: &CookieRecord| {
-            HeaderWords::new(size, align, scope, header_only, mark, record.token())
-        };
+        let words = |record: &CookieRecord| HeaderWords::new(size, align, scope, header_only, mark, record.token());
         let (record, base, content) = match self.place(memory, words, mark.thread)? {
-            BlockMemory::Spare(record, base) => {
-                (record, base, Some(if zeroed { 0 } else { FRESH }))
-            }
+            BlockMemory::Spare(record, base) => (record, base, Some(if zeroed { 0 } else { FRESH })),
             BlockMemory::Record(record) => {
-                let allocated = if zeroed {
-                    memory.allocate_zeroed(plan.whole, scope)
-                } else {
-                    memory.allocate(plan.whole, scope)
-                };
+                let allocated =
+                    if zeroed { memory.allocate_zeroed(plan.whole, scope) } else { memory.allocate(plan.whole, scope) };
                 let Ok(base) = allocated else {
                     let number = Quarantine::number_of_thread(mark.thread);
                     self.quarantine.shard(number).lock().keep(record);
@@ -89,10 +78,7 @@ impl Cookies {
         let shard = self.quarantine.shard(Quarantine::number_of_thread(thread));
         loop {
             let mut shard = shard.lock();
-            let spare = self
-                .table
-                .record(shard.spare)
-                .filter(|_| shard.spare != NONE);
+            let spare = self.table.record(shard.spare).filter(|_| shard.spare != NONE);
             if let Some(spare) = spare {
                 let (start, former, _) = spare.own();
                 if former.serves(words(spare))

@@ -1,8 +1,8 @@
 use super::Cookies;
 use super::layout::{HEADER, HeaderWords, Stage, tail_len};
 use super::memory::{
-    Header, header_changes, pad_changes, pad_holds, poison, poison_changes, poison_holds,
-    read_header, write_header, write_pad, write_tail,
+    Header, header_changes, pad_changes, pad_holds, poison, poison_changes, poison_holds, read_header, write_header,
+    write_pad, write_tail,
 };
 use super::record::{CookieRecord, Life, Listed};
 use crate::block::{FindingSink, GuardFinding, Known};
@@ -27,12 +27,7 @@ impl Cookies {
             let number = self.quarantine.number(words);
             let shard = self.quarantine.shard(number).lock();
             let findings = match record.read().filter(|listed| listed.words == words) {
-                Some(Listed {
-                    start,
-                    sum,
-                    life: Life::Live,
-                    ..
-                }) => {
+                Some(Listed { start, sum, life: Life::Live, .. }) => {
                     // SAFETY: the block rule: a live block whose shard is locked.
                     let header = unsafe { read_header(start) };
                     if header == (words, sum) && self.is_whole(start, words, sum) {
@@ -41,9 +36,7 @@ impl Cookies {
                         self.mend(start, words, sum)
                     }
                 }
-                Some(listed) if listed.life == Life::Waiting => {
-                    [self.mend_freed(record, &listed), None]
-                }
+                Some(listed) if listed.life == Life::Waiting => [self.mend_freed(record, &listed), None],
                 _ => [None; 2],
             };
             drop(shard);
@@ -92,30 +85,17 @@ impl Cookies {
         let pad = || unsafe { pad_changes(&self.keys, start, words.align().max(HEADER)) };
         let changed = object.or_else(header).or_else(pad)?;
         let known = Some(listed.known());
-        Some(GuardFinding::of_change(
-            ReportKind::UseAfterFree,
-            known,
-            changed,
-        ))
+        Some(GuardFinding::of_change(ReportKind::UseAfterFree, known, changed))
     }
 
     /// Walks the table.
     pub(crate) fn find(&self, address: usize) -> Option<Known> {
         let has = |start: usize, words: HeaderWords| {
-            let behind = if words.header_only() {
-                0
-            } else {
-                tail_len(words.size())
-            };
-            (start.wrapping_sub(HEADER)..start.wrapping_add(words.size()).wrapping_add(behind))
-                .contains(&address)
+            let behind = if words.header_only() { 0 } else { tail_len(words.size()) };
+            (start.wrapping_sub(HEADER)..start.wrapping_add(words.size()).wrapping_add(behind)).contains(&address)
         };
         let with = |listed: &Listed| has(listed.start, listed.words);
-        let listed = self
-            .table
-            .all()
-            .find_map(|record| record.live().filter(with))
-            .or_else(|| self.freed(with))?;
+        let listed = self.table.all().find_map(|record| record.live().filter(with)).or_else(|| self.freed(with))?;
         Some(listed.known())
     }
 
@@ -124,32 +104,16 @@ impl Cookies {
         self.quarantine.waiting()
     }
 
-    pub(super) fn listed(
-        &self,
-        start: usize,
-        header: Option<Header>,
-    ) -> Option<(&CookieRecord, HeaderWords)> {
-        let here = |record: &CookieRecord| {
-            record
-                .live()
-                .filter(|listed| listed.start == start)
-                .map(|listed| listed.words)
-        };
+    pub(super) fn listed(&self, start: usize, header: Option<Header>) -> Option<(&CookieRecord, HeaderWords)> {
+        let here =
+            |record: &CookieRecord| record.live().filter(|listed| listed.start == start).map(|listed| listed.words);
         // An undamaged header names the record.
         let near = header.and_then(|(words, _)| self.table.record(words.token()));
         let near = near.and_then(|record| Some((record, here(record)?)));
-        near.or_else(|| {
-            self.table
-                .all()
-                .find_map(|record| Some((record, here(record)?)))
-        })
+        near.or_else(|| self.table.all().find_map(|record| Some((record, here(record)?))))
     }
 
     pub(super) fn freed(&self, wanted: impl Fn(&Listed) -> bool) -> Option<Listed> {
-        self.table.all().find_map(|record| {
-            record
-                .read()
-                .filter(|listed| listed.is_freed() && wanted(listed))
-        })
+        self.table.all().find_map(|record| record.read().filter(|listed| listed.is_freed() && wanted(listed)))
     }
 }

@@ -4,8 +4,8 @@
 use super::Cookies;
 use super::layout::{HEADER, HeaderWords, Stage};
 use super::memory::{
-    Header, header_changes, pad_changes, pad_holds, peek, peek_freed, tail_changes, tail_holds,
-    write_header, write_pad, write_tail,
+    Header, header_changes, pad_changes, pad_holds, peek, peek_freed, tail_changes, tail_holds, write_header,
+    write_pad, write_tail,
 };
 use super::record::CookieRecord;
 use crate::block::{BlockMark, BlockState, GuardFinding, Known};
@@ -26,12 +26,7 @@ impl Cookies {
 
     /// Repairs what it finds, so that each change is reported once. The block's shard is locked.
     #[cold]
-    pub(super) fn mend(
-        &self,
-        start: usize,
-        words: HeaderWords,
-        sum: u64,
-    ) -> [Option<GuardFinding>; 2] {
+    pub(super) fn mend(&self, start: usize, words: HeaderWords, sum: u64) -> [Option<GuardFinding>; 2] {
         let (size, front) = (words.size(), words.align().max(HEADER));
         // SAFETY: the block rule (`memory.rs`): live, its shard locked.
         let header = unsafe { header_changes(&self.keys, start, words, Stage::Live) };
@@ -54,19 +49,11 @@ impl Cookies {
         let finding = |kind, changed| GuardFinding::of_change(kind, block, changed);
         let below = header.map(|changed| {
             let reaches = changed.first.wrapping_add(changed.span) > start.wrapping_sub(8);
-            let kind = if reaches {
-                ReportKind::Underflow
-            } else {
-                ReportKind::HeaderDamaged
-            };
+            let kind = if reaches { ReportKind::Underflow } else { ReportKind::HeaderDamaged };
             finding(kind, changed)
         });
         let below = below.or_else(|| pad.map(|changed| finding(ReportKind::Underflow, changed)));
-        let kind = if size == 0 {
-            ReportKind::ZeroSizeAccess
-        } else {
-            ReportKind::Overflow
-        };
+        let kind = if size == 0 { ReportKind::ZeroSizeAccess } else { ReportKind::Overflow };
         [below, tail.map(|changed| finding(kind, changed))]
     }
 
@@ -75,10 +62,7 @@ impl Cookies {
     ///
     /// # Errors
     /// The finding that a free of this pointer would be.
-    #[expect(
-        clippy::result_large_err,
-        reason = "a finding is rare, and there is no box to put it into"
-    )]
+    #[expect(clippy::result_large_err, reason = "a finding is rare, and there is no box to put it into")]
     pub(crate) fn validate_pointer(&self, address: usize) -> Result<Known, GuardFinding> {
         self.validate_with_header(address, peek(address))
     }
@@ -95,11 +79,7 @@ impl Cookies {
     }
 
     #[expect(clippy::result_large_err, reason = "as above")]
-    fn validate_with_header(
-        &self,
-        address: usize,
-        header: Option<Header>,
-    ) -> Result<Known, GuardFinding> {
+    fn validate_with_header(&self, address: usize, header: Option<Header>) -> Result<Known, GuardFinding> {
         let live = self.live(address, header);
         live.or_else(|| self.listed(address, header))
             .map(|(_, words)| words.known(address, BlockState::Live, BlockMark::default()))
@@ -130,15 +110,10 @@ impl Cookies {
     }
 
     fn original(&self, words: HeaderWords) -> Option<Known> {
-        let listed = self
-            .table
-            .record(words.token())
-            .and_then(CookieRecord::read);
+        let listed = self.table.record(words.token()).and_then(CookieRecord::read);
         match listed.filter(|listed| listed.words == words) {
             Some(listed) => Some(listed.known()),
-            None => self
-                .freed(|block| block.words == words)
-                .map(|block| block.known()),
+            None => self.freed(|block| block.words == words).map(|block| block.known()),
         }
     }
 }

@@ -43,11 +43,7 @@ impl Cookies {
             // Another thread was faster.
             drop(shard);
             let known = words.known(address, BlockState::Freed, BlockMark::default());
-            found(GuardFinding::new(
-                ReportKind::DoubleFree,
-                Some(known),
-                address,
-            ));
+            found(GuardFinding::new(ReportKind::DoubleFree, Some(known), address));
             return None;
         }
         let FreeRequest { layout, scope, .. } = request;
@@ -101,10 +97,7 @@ impl Cookies {
                 }
             }
         }
-        Some(Freed {
-            size,
-            mode: words.mode(),
-        })
+        Some(Freed { size, mode: words.mode() })
     }
 
     /// The block's shard is locked.
@@ -118,12 +111,7 @@ impl Cookies {
     /// The free contract, for `memory`.
     unsafe fn trim<A: HostAllocator>(&self, memory: &A, number: usize, late: &mut Findings<'_>) {
         let limits = self.quarantine.limits(number);
-        let oldest = || {
-            self.quarantine
-                .shard(number)
-                .lock()
-                .oldest(&self.table, limits)
-        };
+        let oldest = || self.quarantine.shard(number).lock().oldest(&self.table, limits);
         while let Some(left) = oldest() {
             // SAFETY: the block rule: out of quarantine, this thread's; the free contract.
             unsafe { self.release(memory, left, Some(&mut *late)) };
@@ -131,34 +119,20 @@ impl Cookies {
     }
 
     #[inline(always)]
-    pub(super) fn live(
-        &self,
-        address: usize,
-        header: Option<Header>,
-    ) -> Option<(&CookieRecord, HeaderWords)> {
+    pub(super) fn live(&self, address: usize, header: Option<Header>) -> Option<(&CookieRecord, HeaderWords)> {
         let (words, sum) = header?;
         let record = self.table.record(words.token())?;
-        (record.lives(address) && self.keys.sum(address, words, Stage::Live) == sum)
-            .then_some((record, words))
+        (record.lives(address) && self.keys.sum(address, words, Stage::Live) == sum).then_some((record, words))
     }
 
     /// A block that was in quarantine is verified for `late`.
     ///
     /// # Safety
     /// The block rule: this thread's alone; blocks come from `memory`.
-    unsafe fn release<A: HostAllocator>(
-        &self,
-        memory: &A,
-        record: &CookieRecord,
-        late: Option<&mut Findings<'_>>,
-    ) {
+    unsafe fn release<A: HostAllocator>(&self, memory: &A, record: &CookieRecord, late: Option<&mut Findings<'_>>) {
         let (start, words, sum) = record.own();
         let intact = late.is_none() || self.is_poisoned(start, words, sum);
-        let finding = if intact {
-            None
-        } else {
-            self.write_after_free(record)
-        };
+        let finding = if intact { None } else { self.write_after_free(record) };
         record.end();
         // SAFETY: this function's contract.
         unsafe { write_sum(start, self.keys.turned(sum, Stage::Gone)) };

@@ -158,11 +158,7 @@ impl HeaderWords {
     }
 
     pub(super) const fn mode(self) -> Mode {
-        if self.header_only() {
-            Mode::Off
-        } else {
-            Mode::Cookie
-        }
+        if self.header_only() { Mode::Off } else { Mode::Cookie }
     }
 
     pub(super) fn known(self, start: usize, state: BlockState, freed: BlockMark) -> Known {
@@ -186,11 +182,7 @@ pub(super) const fn when(mark: BlockMark) -> u64 {
 }
 
 pub(super) const fn mark(site: u32, when: u64) -> BlockMark {
-    BlockMark {
-        site: SiteId(site),
-        thread: (when >> SERIAL_BITS) as u32,
-        serial: when & ((1 << SERIAL_BITS) - 1),
-    }
+    BlockMark { site: SiteId(site), thread: (when >> SERIAL_BITS) as u32, serial: when & ((1 << SERIAL_BITS) - 1) }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -210,10 +202,7 @@ impl Keys {
     #[inline(always)]
     pub(super) const fn sum(&self, start: usize, words: HeaderWords, stage: Stage) -> u64 {
         let ([a, b, ..], [zero, one, two]) = (self.0, words.0);
-        self.turned(
-            fold(start as u64 ^ one ^ a, zero ^ two.rotate_left(24) ^ b),
-            stage,
-        )
+        self.turned(fold(start as u64 ^ one ^ a, zero ^ two.rotate_left(24) ^ b), stage)
     }
 
     #[inline(always)]
@@ -269,18 +258,10 @@ mod plan_tests {
                 let (start, tail) = (plan.front, tail_len(size));
                 assert!((8..24).contains(&tail), "a tail of {tail}");
                 assert_eq!(tail_stop(start + size), start + size + tail);
-                assert!(
-                    start >= HEADER && start.is_multiple_of(align) && start.is_multiple_of(GRANULE)
-                );
+                assert!(start >= HEADER && start.is_multiple_of(align) && start.is_multiple_of(GRANULE));
                 assert_eq!(plan.whole.size(), start + size + tail);
-                assert!(
-                    plan.whole.size().is_multiple_of(GRANULE)
-                        && plan.whole.align() == align.max(GRANULE)
-                );
-                assert_eq!(
-                    super::plan(size, align, true).expect("small").whole.size(),
-                    start + size
-                );
+                assert!(plan.whole.size().is_multiple_of(GRANULE) && plan.whole.align() == align.max(GRANULE));
+                assert_eq!(super::plan(size, align, true).expect("small").whole.size(), start + size);
                 assert!(pad_len(start) <= start - HEADER && pad_len(start).is_multiple_of(GRANULE));
             }
         }
@@ -288,24 +269,13 @@ mod plan_tests {
 
     #[test]
     fn what_cannot_be_said_is_refused() {
-        for size in [
-            usize::MAX,
-            usize::MAX - 31,
-            isize::MAX as usize,
-            isize::MAX as usize - 40,
-        ] {
+        for size in [usize::MAX, usize::MAX - 31, isize::MAX as usize, isize::MAX as usize - 40] {
             assert_eq!(plan(size, 1, false), None);
             assert_eq!(plan(size, 1, true), None);
         }
         assert_eq!(plan(1, 1 << (usize::BITS - 1), false), None);
         #[cfg(target_pointer_width = "64")]
-        assert_eq!(
-            (
-                plan(1 << 48, 1, false),
-                plan((1 << 48) - 1, 1, false).is_some()
-            ),
-            (None, true)
-        );
+        assert_eq!((plan(1 << 48, 1, false), plan((1 << 48) - 1, 1, false).is_some()), (None, true));
     }
 }
 
@@ -315,28 +285,16 @@ mod header_words_tests {
 
     #[test]
     fn words_keep_what_was_said() {
-        let mark = BlockMark {
-            site: SiteId(u32::MAX - 1),
-            thread: (1 << 22) - 1,
-            serial: (1 << 40) - 2,
-        };
+        let mark = BlockMark { site: SiteId(u32::MAX - 1), thread: (1 << 22) - 1, serial: (1 << 40) - 2 };
         for size in [0, 1, 4096, usize::MAX & ((1 << 48) - 1)] {
             for shift in [0, 4, 12, usize::BITS - 1] {
                 for scope in Scope::ALL {
                     for header_only in [false, true] {
-                        let words =
-                            HeaderWords::new(size, 1 << shift, scope, header_only, mark, 77_777);
+                        let words = HeaderWords::new(size, 1 << shift, scope, header_only, mark, 77_777);
                         let known = words.known(4096, BlockState::Live, BlockMark::default());
+                        assert_eq!((known.size, known.align, known.scope), (size, 1 << shift, scope));
                         assert_eq!(
-                            (known.size, known.align, known.scope),
-                            (size, 1 << shift, scope)
-                        );
-                        assert_eq!(
-                            (
-                                known.allocated.site,
-                                known.allocated.thread,
-                                known.allocated.serial
-                            ),
+                            (known.allocated.site, known.allocated.thread, known.allocated.serial),
                             (mark.site, mark.thread, mark.serial)
                         );
                         assert_eq!((words.token(), words.header_only()), (77_777, header_only));
@@ -369,23 +327,15 @@ mod keys_tests {
             for word in 0..3 {
                 let mut other = words;
                 other.0[word] ^= 1 << bit;
-                assert_eq!(
-                    KEYS.stage(0x1000, other, sum),
-                    None,
-                    "bit {bit} of word {word}"
-                );
+                assert_eq!(KEYS.stage(0x1000, other, sum), None, "bit {bit} of word {word}");
             }
             assert_eq!(
-                KEYS.stage(0x1000 ^ (1_u64 << bit) as usize, words, sum)
-                    .is_some(),
+                KEYS.stage(0x1000 ^ (1_u64 << bit) as usize, words, sum).is_some(),
                 1_u64 << bit > usize::MAX as u64
             );
         }
         for stage in [Stage::Live, Stage::Freed, Stage::Gone] {
-            assert_eq!(
-                KEYS.stage(0x1000, words, KEYS.sum(0x1000, words, stage)),
-                Some(stage)
-            );
+            assert_eq!(KEYS.stage(0x1000, words, KEYS.sum(0x1000, words, stage)), Some(stage));
         }
     }
 

@@ -80,18 +80,11 @@ unsafe fn write(address: usize, bytes: u64) {
 /// The pieces overlap; all but the first are aligned.
 #[inline(always)]
 fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
-    let (end, stop) = (
-        start.wrapping_add(size),
-        start.wrapping_add(tail_stop(size)),
-    );
+    let (end, stop) = (start.wrapping_add(size), start.wrapping_add(tail_stop(size)));
     let (last, middle) = (stop.wrapping_sub(8), stop.wrapping_sub(16));
     let bytes = tail(sum);
     let first = bytes.rotate_right((size as u32 & 7) * 8);
-    [
-        (end, first.to_le()),
-        (if middle > end { middle } else { last }, bytes.to_le()),
-        (last, bytes.to_le()),
-    ]
+    [(end, first.to_le()), (if middle > end { middle } else { last }, bytes.to_le()), (last, bytes.to_le())]
 }
 
 /// # Safety
@@ -143,9 +136,7 @@ pub(super) unsafe fn write_pad(keys: &Keys, start: usize, front: usize) {
 pub(super) unsafe fn pad_holds(keys: &Keys, start: usize, front: usize) -> bool {
     let end = start.wrapping_sub(HEADER);
     // SAFETY: within the pad.
-    (end.wrapping_sub(pad_len(front))..end)
-        .step_by(8)
-        .all(|at| unsafe { read(at) } == keys.pad(at).to_le())
+    (end.wrapping_sub(pad_len(front))..end).step_by(8).all(|at| unsafe { read(at) } == keys.pad(at).to_le())
 }
 
 /// # Safety
@@ -153,33 +144,18 @@ pub(super) unsafe fn pad_holds(keys: &Keys, start: usize, front: usize) -> bool 
 pub(super) unsafe fn pad_changes(keys: &Keys, start: usize, front: usize) -> Option<Changed> {
     let len = pad_len(front);
     let first = start.wrapping_sub(HEADER).wrapping_sub(len);
-    let expected = |at: usize| {
-        keys.pad(first.wrapping_add(at & !7))
-            .to_le_bytes()
-            .get(at & 7)
-            .copied()
-            .unwrap_or(0)
-    };
+    let expected = |at: usize| keys.pad(first.wrapping_add(at & !7)).to_le_bytes().get(at & 7).copied().unwrap_or(0);
     // SAFETY: the block rule: the pad.
     unsafe { changes(first, len, expected) }
 }
 
 /// # Safety
 /// The block rule.
-pub(super) unsafe fn header_changes(
-    keys: &Keys,
-    start: usize,
-    words: HeaderWords,
-    stage: Stage,
-) -> Option<Changed> {
+pub(super) unsafe fn header_changes(keys: &Keys, start: usize, words: HeaderWords, stage: Stage) -> Option<Changed> {
     let [a, b, c] = words.0;
     let written = [a, b, c, keys.sum(start, words, stage)];
-    let expected = |at: usize| {
-        written
-            .get(at / 8)
-            .and_then(|word| word.to_ne_bytes().get(at & 7).copied())
-            .unwrap_or(0)
-    };
+    let expected =
+        |at: usize| written.get(at / 8).and_then(|word| word.to_ne_bytes().get(at & 7).copied()).unwrap_or(0);
     // SAFETY: the block rule: the header.
     unsafe { changes(start.wrapping_sub(HEADER), HEADER, expected) }
 }

@@ -13,8 +13,8 @@
 //! ```
 //! A free checks that the header is valid for this address, and that its record has a live block there.
 //!
-//! A block belongs to the shard of the thread that allocated it. With that shard locked no thread frees the block, and it does not leave
-//! quarantine.
+//! A block belongs to the shard of the thread that allocated it. With that shard locked no thread frees the block, and
+//! it does not leave quarantine.
 
 mod allocate;
 mod check;

@@ -32,15 +32,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    const EMPTY: Self = Self {
-        unused: NONE,
-        first: NONE,
-        last: NONE,
-        len: 0,
-        bytes: 0,
-        spare: NONE,
-        is_used: false,
-    };
+    const EMPTY: Self = Self { unused: NONE, first: NONE, last: NONE, len: 0, bytes: 0, spare: NONE, is_used: false };
 
     #[inline(always)]
     pub(super) fn unused<'t>(&mut self, table: &'t CookieTable) -> Result<&'t CookieRecord, u32> {
@@ -92,10 +84,7 @@ impl Shard {
 impl Abandoned for Shard {
     /// What is in the lists stays in quarantine for ever, or is not used again.
     fn abandoned(&mut self) {
-        *self = Self {
-            is_used: self.is_used,
-            ..Self::EMPTY
-        };
+        *self = Self { is_used: self.is_used, ..Self::EMPTY };
     }
 }
 
@@ -130,11 +119,7 @@ impl Quarantine {
 
     #[inline(always)]
     pub(super) const fn number(&self, words: HeaderWords) -> usize {
-        if words.size() > self.bytes / 16 {
-            0
-        } else {
-            Self::number_of_thread(words.thread())
-        }
+        if words.size() > self.bytes / 16 { 0 } else { Self::number_of_thread(words.thread()) }
     }
 
     #[inline(always)]
@@ -177,8 +162,6 @@ impl Quarantine {
 
     #[cfg(test)]
     pub(super) fn leave_behind(&mut self) {
-        self.shards
-            .iter_mut()
-            .for_each(|padded| padded.0.leave_behind());
+        self.shards.iter_mut().for_each(|padded| padded.0.leave_behind());
     }
 }

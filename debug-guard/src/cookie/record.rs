@@ -100,16 +100,14 @@ impl CookieRecord {
     /// The block's shard is locked.
     #[inline(always)]
     pub(super) fn claim(&self) {
-        self.at
-            .store(self.at.load(Relaxed) & !LIFE | Life::Held as usize, Release);
+        self.at.store(self.at.load(Relaxed) & !LIFE | Life::Held as usize, Release);
         fence(Release);
     }
 
     /// Only the record's owner may call this.
     #[inline(always)]
     pub(super) fn end(&self) {
-        self.at
-            .store(self.at.load(Relaxed) & !LIFE | Life::Gone as usize, Relaxed);
+        self.at.store(self.at.load(Relaxed) & !LIFE | Life::Gone as usize, Relaxed);
         fence(Release);
     }
 

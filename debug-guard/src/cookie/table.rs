@@ -19,10 +19,7 @@ pub(super) struct CookieTable {
 
 impl CookieTable {
     pub(super) const fn new() -> Self {
-        Self {
-            records: BlockRecordTable::new(),
-            issued: AtomicU32::new(0),
-        }
+        Self { records: BlockRecordTable::new(), issued: AtomicU32::new(0) }
     }
 
     #[inline(always)]
@@ -37,10 +34,7 @@ impl CookieTable {
     pub(super) fn fresh(&self) -> Result<&CookieRecord, u32> {
         let count = self.records.count();
         let next = |issued| (issued < count).then(|| issued + 1);
-        let token = self
-            .issued
-            .fetch_update(AcqRel, Acquire, next)
-            .map_err(|_| count)?;
+        let token = self.issued.fetch_update(AcqRel, Acquire, next).map_err(|_| count)?;
         let record = self.record(token).ok_or(count)?;
         record.number(token);
         Ok(record)

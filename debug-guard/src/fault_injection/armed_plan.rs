@@ -16,13 +16,7 @@ pub(super) struct ArmedPlan {
 
 impl ArmedPlan {
     pub(super) const fn new(fault: Fault) -> Self {
-        Self {
-            fault,
-            requests: 0,
-            in_scope: [0; Scope::COUNT],
-            in_context: 0,
-            refused: 0,
-        }
+        Self { fault, requests: 0, in_scope: [0; Scope::COUNT], in_context: 0, refused: 0 }
     }
 
     pub(super) fn arm(&mut self, fault: Fault) {
@@ -30,18 +24,10 @@ impl ArmedPlan {
     }
 
     /// `charge` adds the bytes of the request to what is live, up to the given limit.
-    pub(super) fn admit(
-        &mut self,
-        size: u64,
-        scope: Scope,
-        charge: impl FnOnce(u64) -> bool,
-    ) -> bool {
+    pub(super) fn admit(&mut self, size: u64, scope: Scope, charge: impl FnOnce(u64) -> bool) -> bool {
         let request = CountedRequest {
             number: post_increment(&mut self.requests),
-            number_in_scope: self
-                .in_scope
-                .get_mut(scope.index())
-                .map_or(0, post_increment),
+            number_in_scope: self.in_scope.get_mut(scope.index()).map_or(0, post_increment),
             number_in_context: self.number_in_context(),
             scope,
             size,

@@ -54,9 +54,7 @@ impl Fault {
             Self::Never | Self::LiveBytes(_) => false,
             Self::Nth(n) => request.number == n,
             Self::From(n) => request.number >= n,
-            Self::Scope(scope, n) => {
-                request.scope as u8 == scope as u8 && request.number_in_scope >= n
-            }
+            Self::Scope(scope, n) => request.scope as u8 == scope as u8 && request.number_in_scope >= n,
             Self::Context(_, n) => matches!(request.number_in_context, Some(number) if number >= n),
             Self::SizeAbove(limit) => request.size > limit,
             Self::OneIn { requests, seed } => match u64::MAX.checked_div(requests as u64) {
@@ -103,19 +101,13 @@ impl ContextName {
         let mut bytes = [0; MAX_LEN];
         let (to, _) = bytes.split_at_mut(from.len());
         to.copy_from_slice(from);
-        Some(Self {
-            length: from.len() as u8,
-            bytes,
-        })
+        Some(Self { length: from.len() as u8, bytes })
     }
 
     /// The text of the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        self.bytes
-            .get(..usize::from(self.length))
-            .and_then(|bytes| core::str::from_utf8(bytes).ok())
-            .unwrap_or("")
+        self.bytes.get(..usize::from(self.length)).and_then(|bytes| core::str::from_utf8(bytes).ok()).unwrap_or("")
     }
 
     pub(super) fn is(&self, name: &str) -> bool {
@@ -194,34 +186,24 @@ impl FromStr for Fault {
         }
         let (word, value) = text.split_once('=').ok_or(FaultError::UnknownPlan)?;
         let plans = ["nth", "from", "live-bytes", "scope", "context", "one-in"];
-        let plan = plans
-            .into_iter()
-            .find(|plan| plan.eq_ignore_ascii_case(word));
+        let plan = plans.into_iter().find(|plan| plan.eq_ignore_ascii_case(word));
         match plan.ok_or(FaultError::UnknownPlan)? {
             "nth" => Ok(Self::Nth(number(value)?)),
             "from" => Ok(Self::From(number(value)?)),
             "live-bytes" => Ok(Self::LiveBytes(number(value)?)),
             "scope" => {
                 let (scope, first) = with_first(value)?;
-                let scope = Scope::ALL
-                    .into_iter()
-                    .find(|known| known.name().eq_ignore_ascii_case(scope));
+                let scope = Scope::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(scope));
                 Ok(Self::Scope(scope.ok_or(FaultError::UnknownScope)?, first))
             }
             "context" => {
                 let (name, first) = with_first(value)?;
-                Ok(Self::Context(
-                    ContextName::new(name).ok_or(FaultError::BadContextName)?,
-                    first,
-                ))
+                Ok(Self::Context(ContextName::new(name).ok_or(FaultError::BadContextName)?, first))
             }
             "one-in" => {
                 let (chance, seed) = with_seed(value)?;
                 let requests = u32::try_from(chance).ok().filter(|requests| *requests > 0);
-                Ok(Self::OneIn {
-                    requests: requests.ok_or(FaultError::BadChance)?,
-                    seed,
-                })
+                Ok(Self::OneIn { requests: requests.ok_or(FaultError::BadChance)?, seed })
             }
             _ => Err(FaultError::UnknownPlan),
         }
@@ -249,11 +231,7 @@ impl fmt::Display for Fault {
 
 /// `parse` alone would read a sign.
 fn number(text: &str) -> Result<u64, FaultError> {
-    if text.starts_with('+') {
-        Err(FaultError::NotANumber)
-    } else {
-        text.parse().map_err(|_| FaultError::NotANumber)
-    }
+    if text.starts_with('+') { Err(FaultError::NotANumber) } else { text.parse().map_err(|_| FaultError::NotANumber) }
 }
 
 /// A context's name may have colons: what follows the last counts if it is a number.
@@ -267,10 +245,9 @@ fn with_first(text: &str) -> Result<(&str, u64), FaultError> {
 fn with_seed(text: &str) -> Result<(u64, u64), FaultError> {
     match text.split_once(',') {
         None => Ok((number(text)?, 0)),
-        Some((chance, seed)) => Ok((
-            number(chance)?,
-            number(seed.strip_prefix("seed=").ok_or(FaultError::UnknownPlan)?)?,
-        )),
+        Some((chance, seed)) => {
+            Ok((number(chance)?, number(seed.strip_prefix("seed=").ok_or(FaultError::UnknownPlan)?)?))
+        }
     }
 }
 
@@ -285,20 +262,13 @@ mod name_tests {
             let name = ContextName::new(&long[..length]).expect("1 to 63 bytes");
             assert_eq!(name.as_str(), &long[..length]);
         }
-        assert_eq!(
-            (ContextName::new(""), ContextName::new(&long[..64])),
-            (None, None)
-        );
+        assert_eq!((ContextName::new(""), ContextName::new(&long[..64])), (None, None));
     }
 
     #[test]
     fn a_name_is_exact_or_a_beginning() {
         let is = |pattern, name| ContextName::new(pattern).expect("a name").is(name);
-        assert!(
-            is("VkBuffer", "VkBuffer")
-                && !is("VkBuffer", "VkBufferView")
-                && is("VkBuffer*", "VkBufferView")
-        );
+        assert!(is("VkBuffer", "VkBuffer") && !is("VkBuffer", "VkBufferView") && is("VkBuffer*", "VkBufferView"));
     }
 }
 
@@ -327,20 +297,8 @@ mod text_tests {
             ("context=Vk*:12", Fault::Context(name("Vk*"), 12)),
             ("context=a:b:0", Fault::Context(name("a:b"), 0)),
             ("size>4096", Fault::SizeAbove(4096)),
-            (
-                "one-in=4294967295,seed=7",
-                Fault::OneIn {
-                    requests: u32::MAX,
-                    seed: 7,
-                },
-            ),
-            (
-                "one-in=3",
-                Fault::OneIn {
-                    requests: 3,
-                    seed: 0,
-                },
-            ),
+            ("one-in=4294967295,seed=7", Fault::OneIn { requests: u32::MAX, seed: 7 }),
+            ("one-in=3", Fault::OneIn { requests: 3, seed: 0 }),
         ] {
             assert_eq!(text.parse(), Ok(plan), "{text}");
             assert_eq!(plan.to_string().parse(), Ok(plan), "{plan}");
@@ -351,21 +309,11 @@ mod text_tests {
 
     #[test]
     fn words_are_read_in_any_case_and_names_as_they_are() {
-        for text in [
-            "NEVER",
-            "Nth=7",
-            "SIZE>4096",
-            "scope=OBJECT",
-            "Scope=Cache:3",
-            "One-In=20,seed=1",
-        ] {
+        for text in ["NEVER", "Nth=7", "SIZE>4096", "scope=OBJECT", "Scope=Cache:3", "One-In=20,seed=1"] {
             assert_eq!(text.parse::<Fault>(), text.to_lowercase().parse(), "{text}");
             assert!(text.parse::<Fault>().is_ok(), "{text}");
         }
-        assert_ne!(
-            "context=vkbuffer".parse::<Fault>(),
-            "context=VkBuffer".parse()
-        );
+        assert_ne!("context=vkbuffer".parse::<Fault>(), "context=VkBuffer".parse());
     }
 
     #[test]

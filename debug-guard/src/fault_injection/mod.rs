@@ -7,9 +7,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64};
 
-use alloc_core::{
-    AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope, dangling,
-};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope, dangling};
 
 use crate::os::lock::ForkSafeMutex;
 use armed_plan::ArmedPlan;
@@ -23,8 +21,8 @@ pub use fault::{ContextName, Fault, FaultError};
 ///
 /// # Threads
 /// No instant exceeds the limit in bytes, and exactly one request has the number of [`Fault::Nth`].
-/// [`arm`](Self::arm) and [`disarm`](Self::disarm) may come at any moment, from the allocator behind, too: one plan, the
-/// one armed when it came, counts, judges and charges a request.
+/// [`arm`](Self::arm) and [`disarm`](Self::disarm) may come at any moment, from the allocator behind, too: one plan,
+/// the one armed when it came, counts, judges and charges a request.
 #[doc(alias("failmalloc", "out of memory"))]
 pub struct FailingAllocator<A> {
     inner: A,
@@ -136,10 +134,7 @@ impl Drop for Live<'_> {
 
 /// In one step: a request that is too large never makes another one fail.
 fn charge(sum: &AtomicU64, bytes: u64, limit: u64) -> bool {
-    let fits = |now: u64| {
-        now.checked_add(bytes)
-            .filter(|after| bytes == 0 || *after <= limit)
-    };
+    let fits = |now: u64| now.checked_add(bytes).filter(|after| bytes == 0 || *after <= limit);
     sum.fetch_update(Relaxed, Relaxed, fits).is_ok()
 }
 
@@ -160,10 +155,7 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         if layout.size() != 0 {
-            let _live = Live {
-                live: &self.live,
-                bytes: layout.size() as u64,
-            };
+            let _live = Live { live: &self.live, bytes: layout.size() as u64 };
             // SAFETY: the contract of `deallocate`; blocks above size 0 came from `inner`.
             unsafe { self.inner.deallocate(block, layout, scope) };
         }
@@ -189,8 +181,7 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
         // SAFETY: the contract of `resize`; blocks above size 0 came from `inner`.
         let answer = unsafe { self.inner.resize(block, old, new, scope) };
         if answer.is_ok() {
-            self.live
-                .fetch_sub(old.size().saturating_sub(new.size()) as u64, Relaxed);
+            self.live.fetch_sub(old.size().saturating_sub(new.size()) as u64, Relaxed);
         }
         self.record_outcome(answer, charge)
     }
@@ -201,10 +192,7 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
 
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         if self.ours.load(Relaxed) {
-            HostError::OutOfHostMemory {
-                bytes: layout.size(),
-                scope,
-            }
+            HostError::OutOfHostMemory { bytes: layout.size(), scope }
         } else {
             self.inner.refusal(layout, scope)
         }

@@ -31,25 +31,14 @@ impl GuardState {
         zeroed: bool,
     ) -> Result<NonNull<u8>, AllocError> {
         let is_sampled = self.is_sampled(layout.size());
-        let request = BlockRequest {
-            layout,
-            scope,
-            zeroed,
-        };
+        let request = BlockRequest { layout, scope, zeroed };
         if self.cookies.is_none() && !is_sampled {
             return self.pass_through(memory, request);
         }
-        let block = self.with_requester(scope, |requester| {
-            self.allocate_for(memory, request, is_sampled, requester)
-        })?;
+        let block =
+            self.with_requester(scope, |requester| self.allocate_for(memory, request, is_sampled, requester))?;
         if self.options.check_every != 0 {
-            let rollback = RollbackGuard {
-                core: self,
-                memory,
-                block,
-                layout,
-                scope,
-            };
+            let rollback = RollbackGuard { core: self, memory, block, layout, scope };
             self.check_periodically();
             core::mem::forget(rollback);
         }
@@ -65,29 +54,18 @@ impl GuardState {
         requester: &RequesterInfo<'_>,
     ) -> Result<NonNull<u8>, AllocError> {
         let size = request.layout.size();
-        let choice = self
-            .options
-            .apply_rules(requester.scope, requester.name, size);
+        let choice = self.options.apply_rules(requester.scope, requester.name, size);
         let mark = |stacks| self.mark_of_allocation(memory, requester, stacks);
         match choice.mode {
-            Mode::Cookie => {
-                self.allocate_cookie(memory, request, mark(choice.stacks), choice.stacks)
-            }
-            Mode::Fence => {
-                self.allocate_page(memory, request, &self.fence, choice, mark(choice.stacks))
-            }
-            Mode::Strict => {
-                self.allocate_page(memory, request, &self.strict, choice, mark(choice.stacks))
-            }
+            Mode::Cookie => self.allocate_cookie(memory, request, mark(choice.stacks), choice.stacks),
+            Mode::Fence => self.allocate_page(memory, request, &self.fence, choice, mark(choice.stacks)),
+            Mode::Strict => self.allocate_page(memory, request, &self.strict, choice, mark(choice.stacks)),
             Mode::Sampled if is_sampled => match self.reserve_sample() {
                 Some(reservation) => {
                     let mark_in_full = mark(choice.stacks);
-                    let block =
-                        self.allocate_slot(memory, request, &self.pool, choice, mark_in_full);
+                    let block = self.allocate_slot(memory, request, &self.pool, choice, mark_in_full);
                     match block {
-                        Err(SlotRefused::Exhausted) => {
-                            self.allocate_unguarded(memory, request, mark)
-                        }
+                        Err(SlotRefused::Exhausted) => self.allocate_unguarded(memory, request, mark),
                         Err(SlotRefused::NoMemory) => Err(AllocError),
                         Ok(block) => {
                             reservation.keep();
@@ -117,17 +95,10 @@ impl GuardState {
         Ok(block)
     }
 
-    fn pass_through<M: HostAllocator>(
-        &self,
-        memory: &M,
-        request: BlockRequest,
-    ) -> Result<NonNull<u8>, AllocError> {
+    fn pass_through<M: HostAllocator>(&self, memory: &M, request: BlockRequest) -> Result<NonNull<u8>, AllocError> {
         let BlockRequest { layout, scope, .. } = request;
-        let block = if request.zeroed {
-            memory.allocate_zeroed(layout, scope)
-        } else {
-            memory.allocate(layout, scope)
-        }?;
+        let block =
+            if request.zeroed { memory.allocate_zeroed(layout, scope) } else { memory.allocate(layout, scope) }?;
         self.tally.add(Count::OffAllocated, layout.size());
         Ok(block)
     }
@@ -182,9 +153,7 @@ impl GuardState {
             Placement::Alternate => mark.serial.is_multiple_of(2),
         };
         let mut later = DeferredReports::new();
-        let block = slots.allocate(memory, request, right, mark, &mut |finding| {
-            later.note(finding)
-        });
+        let block = slots.allocate(memory, request, right, mark, &mut |finding| later.note(finding));
         if block.is_ok() {
             self.count_allocation(Count::FencedAllocated, request, mark, choice.stacks);
         }
@@ -214,18 +183,11 @@ impl GuardState {
     }
 
     #[inline(always)]
-    fn count_allocation(
-        &self,
-        count: Count,
-        request: BlockRequest,
-        mark: BlockMark,
-        stacks: Stacks,
-    ) {
+    fn count_allocation(&self, count: Count, request: BlockRequest, mark: BlockMark, stacks: Stacks) {
         let size = request.layout.size();
         self.tally.add(count, size);
         if stacks != Stacks::Off {
-            self.tally
-                .add(Count::Stacks, usize::from(mark.site.is_whole()));
+            self.tally.add(Count::Stacks, usize::from(mark.site.is_whole()));
         }
     }
 }

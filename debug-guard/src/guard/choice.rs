@@ -88,15 +88,11 @@ impl FromStr for GuardChoice {
             ("cookie", Self::Cookie),
             ("sampled", Self::Sampled(USUAL_SHARE)),
         ];
-        let named = words
-            .into_iter()
-            .find(|(word, _)| word.eq_ignore_ascii_case(text));
+        let named = words.into_iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
         if let Some((_, choice)) = named {
             return Ok(choice);
         }
-        let share = text
-            .split_once('=')
-            .filter(|(word, _)| word.eq_ignore_ascii_case("sampled"));
+        let share = text.split_once('=').filter(|(word, _)| word.eq_ignore_ascii_case("sampled"));
         let (_, share) = share.ok_or(ChoiceError::UnknownMode)?;
         share
             .parse()
@@ -110,11 +106,7 @@ impl FromStr for GuardChoice {
 impl fmt::Display for GuardChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.mode().name())?;
-        if let Self::Sampled(share) = self {
-            write!(f, "={share}")
-        } else {
-            Ok(())
-        }
+        if let Self::Sampled(share) = self { write!(f, "={share}") } else { Ok(()) }
     }
 }
 
@@ -126,13 +118,7 @@ mod tests {
 
     #[test]
     fn every_choice_is_read_as_it_is_written() {
-        for text in [
-            "fence",
-            "strict",
-            "cookie",
-            "sampled=1",
-            "sampled=4294967295",
-        ] {
+        for text in ["fence", "strict", "cookie", "sampled=1", "sampled=4294967295"] {
             let choice: GuardChoice = text.parse().expect(text);
             assert_eq!(choice.to_string(), text);
             assert_eq!(choice.options().check(), Ok(()));
@@ -144,26 +130,12 @@ mod tests {
     #[test]
     fn other_words_are_refused_with_the_right_ones() {
         for text in ["", "fenced", "off", "fence=2", "sampled:5", "guard"] {
-            assert_eq!(
-                text.parse::<GuardChoice>(),
-                Err(ChoiceError::UnknownMode),
-                "{text}"
-            );
+            assert_eq!(text.parse::<GuardChoice>(), Err(ChoiceError::UnknownMode), "{text}");
         }
-        for text in [
-            "sampled=",
-            "sampled=0",
-            "sampled=-1",
-            "sampled=+1",
-            "sampled=4294967296",
-            "sampled=x",
-            "sampled=1 ",
-        ] {
-            assert_eq!(
-                text.parse::<GuardChoice>(),
-                Err(ChoiceError::NoShare),
-                "{text}"
-            );
+        for text in
+            ["sampled=", "sampled=0", "sampled=-1", "sampled=+1", "sampled=4294967296", "sampled=x", "sampled=1 "]
+        {
+            assert_eq!(text.parse::<GuardChoice>(), Err(ChoiceError::NoShare), "{text}");
         }
     }
 }

@@ -91,11 +91,7 @@ impl core::error::Error for GuardInUse {}
 
 impl fmt::Display for GuardInUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} blocks are live: free them, `Guard::live` tells which, and close again",
-            self.live_blocks
-        )
+        write!(f, "{} blocks are live: free them, `Guard::live` tells which, and close again", self.live_blocks)
     }
 }
 

@@ -24,13 +24,7 @@ impl GuardState {
     /// The *free contract*: where blocks pass, that of [`HostAllocator::deallocate`] or [`HostAllocator::resize`];
     /// elsewhere the guard checks it. All of this guard's blocks come from `memory`. If the system does not [catch
     /// reads](crate::os::CATCHES_READS), the bytes in front of `block` can be read, as they can for every live block.
-    pub(super) unsafe fn free<M: HostAllocator>(
-        &self,
-        memory: &M,
-        block: NonNull<u8>,
-        layout: Layout,
-        scope: Scope,
-    ) {
+    pub(super) unsafe fn free<M: HostAllocator>(&self, memory: &M, block: NonNull<u8>, layout: Layout, scope: Scope) {
         if self.cookies.is_none() && self.slots_at(block.as_ptr().addr()).is_none() {
             // SAFETY: the free contract: blocks pass.
             unsafe { memory.deallocate(block, layout, scope) };
@@ -55,23 +49,12 @@ impl GuardState {
         moved_to: Option<usize>,
     ) {
         let mark = self.mark_of_free(requester);
-        let request = FreeRequest {
-            layout,
-            scope: requester.scope,
-            mark,
-            moved_to,
-        };
+        let request = FreeRequest { layout, scope: requester.scope, mark, moved_to };
         let mut later = DeferredReports::new();
         // SAFETY: the free contract.
         unsafe { self.free_unreported(memory, block, request, &mut later) };
         if !later.is_empty() {
-            later.report_all(&Operation::of_free(
-                self,
-                detected_at,
-                requester,
-                mark,
-                layout,
-            ));
+            later.report_all(&Operation::of_free(self, detected_at, requester, mark, layout));
         }
     }
 
@@ -134,22 +117,12 @@ impl GuardState {
             let known = match unsafe { self.known_freed(address) }.ok_or(AllocError)? {
                 Ok(known) => known,
                 Err(finding) => {
-                    Operation::of_free(
-                        self,
-                        DetectedAt::Reallocation,
-                        requester,
-                        self.mark_of_free(requester),
-                        old,
-                    )
-                    .report(finding);
+                    Operation::of_free(self, DetectedAt::Reallocation, requester, self.mark_of_free(requester), old)
+                        .report(finding);
                     return Err(AllocError);
                 }
             };
-            let request = BlockRequest {
-                layout: new,
-                scope,
-                zeroed: false,
-            };
+            let request = BlockRequest { layout: new, scope, zeroed: false };
             let is_sampled = self.is_sampled(new.size());
             let moved = self.allocate_for(memory, request, is_sampled, requester)?;
             let kept = known.size.min(new.size());
@@ -160,24 +133,9 @@ impl GuardState {
             // SAFETY: the rest of the new block.
             unsafe { tail.write_bytes(GROWN, new.size().saturating_sub(kept)) };
             let to = moved.as_ptr().expose_provenance();
-            let rollback = RollbackGuard {
-                core: self,
-                memory,
-                block: moved,
-                layout: new,
-                scope,
-            };
+            let rollback = RollbackGuard { core: self, memory, block: moved, layout: new, scope };
             // SAFETY: the free contract.
-            unsafe {
-                self.free_for(
-                    memory,
-                    block,
-                    old,
-                    requester,
-                    DetectedAt::Reallocation,
-                    Some(to),
-                )
-            };
+            unsafe { self.free_for(memory, block, old, requester, DetectedAt::Reallocation, Some(to)) };
             core::mem::forget(rollback);
             Ok(moved)
         })

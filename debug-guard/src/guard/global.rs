@@ -126,10 +126,7 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
 fn write_refusal(options: &GuardOptions, error: GuardError) {
     report::write_line(
         options.report_to.max(2),
-        format_args!(
-            "guard {:?} of the whole program: nothing is guarded: {error}",
-            options.name
-        ),
+        format_args!("guard {:?} of the whole program: nothing is guarded: {error}", options.name),
     );
 }
 
@@ -171,10 +168,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
     }
 
     unsafe fn realloc(&self, block: *mut u8, old: Layout, size: usize) -> *mut u8 {
-        let (Some(block), Ok(new)) = (
-            NonNull::new(block),
-            Layout::from_size_align(size, old.align()),
-        ) else {
+        let (Some(block), Ok(new)) = (NonNull::new(block), Layout::from_size_align(size, old.align())) else {
             return null_mut();
         };
         let moved = match self.guard() {
@@ -189,8 +183,6 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
 
 impl<A> fmt::Debug for GlobalGuard<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GlobalGuard")
-            .field("name", &self.options.name)
-            .finish_non_exhaustive()
+        f.debug_struct("GlobalGuard").field("name", &self.options.name).finish_non_exhaustive()
     }
 }

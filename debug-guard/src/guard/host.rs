@@ -1,9 +1,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use alloc_core::{
-    AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope, dangling,
-};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope, dangling};
 
 use super::Guard;
 use crate::report::OnReport;
@@ -13,8 +11,8 @@ use crate::report::OnReport;
 unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
     fn traits(&self) -> AllocatorTraits {
         let (mut traits, options) = (self.inner.traits(), &self.options);
-        traits.may_unwind |= matches!(options.on_report, OnReport::Panic | OnReport::Call(_))
-            || options.command.is_some();
+        traits.may_unwind |=
+            matches!(options.on_report, OnReport::Panic | OnReport::Call(_)) || options.command.is_some();
         traits.exact_alignment |= (**self).fences();
         traits.with_requester()
     }

@@ -69,20 +69,15 @@ impl GuardState {
         loop {
             let mut picked = [LeakGroup::default(); PICKED];
             tally.for_each(&mut |site, blocks, bytes| {
-                let group = LeakGroup {
-                    site,
-                    blocks,
-                    bytes,
-                    example: None,
-                };
+                let group = LeakGroup { site, blocks, bytes, example: None };
                 if blocks != 0 && group.rank() < below {
                     insert(&mut picked, group);
                 }
             });
             self.outstanding(from, to, &mut |known| {
-                if let Some(group) = picked.iter_mut().find(|group| {
-                    group.blocks != 0 && group.site == tally.group(known.allocated.site)
-                }) {
+                if let Some(group) =
+                    picked.iter_mut().find(|group| group.blocks != 0 && group.site == tally.group(known.allocated.site))
+                {
                     group.example.get_or_insert(*known);
                 }
             });
@@ -102,11 +97,7 @@ impl GuardState {
         let Some(example) = group.example else { return };
         sum.stacks = sum.stacks.saturating_add(1);
         let block = BlockInfo::new(example, |id| self.site(id));
-        each(&Leak {
-            block,
-            blocks: group.blocks,
-            bytes: group.bytes,
-        });
+        each(&Leak { block, blocks: group.blocks, bytes: group.bytes });
     }
 
     fn outstanding(&self, from: LeakMark, to: LeakMark, each: &mut dyn FnMut(&Known)) {
@@ -128,20 +119,12 @@ impl GuardState {
         let code = self.options.exit_leaks?;
         let from = LeakMark(self.counters.exit_from.load(Relaxed));
         let to = self.mark();
-        let LeakSum {
-            blocks,
-            bytes,
-            stacks,
-        } = self.leaks(from, to, &mut |_| ());
+        let LeakSum { blocks, bytes, stacks } = self.leaks(from, to, &mut |_| ());
         if blocks == 0 {
             return None;
         }
         let shown = stacks.min(LISTED);
-        let (s, were) = if blocks == 1 {
-            ("", "was")
-        } else {
-            ("s", "were")
-        };
+        let (s, were) = if blocks == 1 { ("", "was") } else { ("s", "were") };
         let places = if stacks == 1 { "place" } else { "places" };
         report::list(
             self,
@@ -201,15 +184,7 @@ mod tests {
         let mut picked = [LeakGroup::default(); PICKED];
         for n in 0..200_u32 {
             let bytes = u64::from(n * 77 % 200);
-            insert(
-                &mut picked,
-                LeakGroup {
-                    site: SiteId(n + 1),
-                    blocks: 1,
-                    bytes,
-                    example: None,
-                },
-            );
+            insert(&mut picked, LeakGroup { site: SiteId(n + 1), blocks: 1, bytes, example: None });
         }
         let kept: std::vec::Vec<u64> = picked.iter().map(|group| group.bytes).collect();
         assert_eq!(kept, (136..200).rev().collect::<std::vec::Vec<u64>>());

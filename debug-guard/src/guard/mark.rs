@@ -13,11 +13,7 @@ use crate::os;
 
 impl GuardState {
     #[inline]
-    pub(super) fn with_requester<R>(
-        &self,
-        scope: Scope,
-        f: impl FnOnce(&RequesterInfo<'_>) -> R,
-    ) -> R {
+    pub(super) fn with_requester<R>(&self, scope: Scope, f: impl FnOnce(&RequesterInfo<'_>) -> R) -> R {
         let command = self.options.query_command();
         let command = command.as_ref();
         with_requester(|origin| {
@@ -45,31 +41,15 @@ impl GuardState {
     ) -> BlockMark {
         // First: a new thread gets the signals unblocked that the walk of a broken stack may raise.
         let thread = os::thread_id();
-        let site = self
-            .sites
-            .as_ref()
-            .map(|sites| sites.note(memory, requester, stacks))
-            .unwrap_or_default();
-        BlockMark {
-            site,
-            thread,
-            serial: serial::next(),
-        }
+        let site = self.sites.as_ref().map(|sites| sites.note(memory, requester, stacks)).unwrap_or_default();
+        BlockMark { site, thread, serial: serial::next() }
     }
 
     #[inline]
     pub(super) fn mark_of_free(&self, requester: &RequesterInfo<'_>) -> BlockMark {
         let thread = os::thread_id();
-        let site = self
-            .sites
-            .as_ref()
-            .map(|sites| sites.note_free(requester, self.options.stacks))
-            .unwrap_or_default();
-        BlockMark {
-            site,
-            thread,
-            serial: serial::reached(),
-        }
+        let site = self.sites.as_ref().map(|sites| sites.note_free(requester, self.options.stacks)).unwrap_or_default();
+        BlockMark { site, thread, serial: serial::reached() }
     }
 }
 

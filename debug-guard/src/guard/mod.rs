@@ -85,15 +85,8 @@ impl<A: HostAllocator> Guard<A> {
     /// # Errors
     /// `inner`, with the contradiction, the missing kernel feature, or the refusal of `inner`.
     pub fn new(inner: A, options: GuardOptions) -> Result<Self, Rejected<A, GuardError>> {
-        match options
-            .check()
-            .and_then(|()| GuardState::create(&inner, options))
-        {
-            Ok((core, slot)) => Ok(Self {
-                inner: ManuallyDrop::new(inner),
-                core,
-                slot,
-            }),
+        match options.check().and_then(|()| GuardState::create(&inner, options)) {
+            Ok((core, slot)) => Ok(Self { inner: ManuallyDrop::new(inner), core, slot }),
             Err(error) => Err(Rejected::new(inner, error)),
         }
     }
@@ -157,9 +150,6 @@ impl<A: HostAllocator> fmt::Debug for Guard<A> {
 
 impl fmt::Debug for GuardState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard")
-            .field("name", &self.options.name)
-            .field("stats", &self.stats())
-            .finish_non_exhaustive()
+        f.debug_struct("Guard").field("name", &self.options.name).field("stats", &self.stats()).finish_non_exhaustive()
     }
 }

@@ -57,11 +57,7 @@ impl Sampling {
     /// Selects one in `one_in` in the long run; 256 slots; the first 8 of each call site.
     #[must_use]
     pub const fn one_in(one_in: u32) -> Self {
-        Self {
-            one_in,
-            slots: 256,
-            first: 8,
-        }
+        Self { one_in, slots: 256, first: 8 }
     }
 
     /// Sets the number of slots.
@@ -92,10 +88,7 @@ impl RuleList {
         self.list.iter().take(self.given)
     }
 
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "checked; nothing else assigns an element in a const fn"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "checked; nothing else assigns an element in a const fn")]
     const fn push(&mut self, rule: Rule) {
         if self.given < MAX_RULES {
             self.list[self.given] = rule;
@@ -112,10 +105,7 @@ impl GuardOptions {
         Self {
             mode,
             name: "guard",
-            rules: RuleList {
-                list: [Rule::new(Mode::Off); MAX_RULES],
-                given: 0,
-            },
+            rules: RuleList { list: [Rule::new(Mode::Off); MAX_RULES], given: 0 },
             placement: Placement::Right,
             stacks: Stacks::Full,
             on_report: OnReport::Abort,
@@ -261,8 +251,7 @@ impl GuardOptions {
             return Err(GuardError::SamplesNothing);
         }
         if self.may_use(&FENCED)
-            && (self.pages.is_some_and(|pages| pages < 3)
-                || self.max_guarded_bytes.is_some_and(|bytes| bytes < PAGE))
+            && (self.pages.is_some_and(|pages| pages < 3) || self.max_guarded_bytes.is_some_and(|bytes| bytes < PAGE))
         {
             return Err(GuardError::NoPages);
         }
@@ -272,11 +261,7 @@ impl GuardOptions {
         self.check_for(os::LISTS_AT_EXIT, os::WRITES_TO_ANY_DESCRIPTOR)
     }
 
-    fn check_for(
-        &self,
-        lists_at_exit: bool,
-        writes_to_any_descriptor: bool,
-    ) -> Result<(), GuardError> {
+    fn check_for(&self, lists_at_exit: bool, writes_to_any_descriptor: bool) -> Result<(), GuardError> {
         if self.exit_leaks.is_some() && !lists_at_exit {
             Err(GuardError::NoExitHere)
         } else if self.report_to != STANDARD_ERROR && !writes_to_any_descriptor {
@@ -314,16 +299,8 @@ fn rules(options: &GuardOptions) -> Result<(), GuardError> {
         if rule.name == Some("") {
             return Err(GuardError::EmptyName { rule: number });
         }
-        if let Some(covered_by) = options
-            .rules
-            .iter()
-            .take(number)
-            .position(|earlier| earlier.covers(rule))
-        {
-            return Err(GuardError::RuleNeverMatches {
-                rule: number,
-                covered_by,
-            });
+        if let Some(covered_by) = options.rules.iter().take(number).position(|earlier| earlier.covers(rule)) {
+            return Err(GuardError::RuleNeverMatches { rule: number, covered_by });
         }
     }
     Ok(())
@@ -352,10 +329,7 @@ mod check_tests {
         assert_eq!(plain.check_for(false, false), Ok(()));
         assert_eq!(list.check_for(false, true), Err(GuardError::NoExitHere));
         assert_eq!(list.check_for(true, false), Ok(()));
-        assert_eq!(
-            file.check_for(true, false),
-            Err(GuardError::OneDescriptorHere)
-        );
+        assert_eq!(file.check_for(true, false), Err(GuardError::OneDescriptorHere));
         assert_eq!(file.check_for(false, true), Ok(()));
     }
 }

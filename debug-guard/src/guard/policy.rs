@@ -41,14 +41,7 @@ pub struct Rule {
 impl Rule {
     /// A rule that matches every block and gives it `mode`.
     pub const fn new(mode: Mode) -> Self {
-        Self {
-            mode,
-            scope: None,
-            name: None,
-            size: (0, usize::MAX),
-            placement: None,
-            stacks: None,
-        }
+        Self { mode, scope: None, name: None, size: (0, usize::MAX), placement: None, stacks: None }
     }
 
     /// Only blocks of this scope.
@@ -94,17 +87,13 @@ impl Rule {
         self.size.0 <= other.size.0
             && other.size.1 <= self.size.1
             && self.scope.is_none_or(|scope| other.scope == Some(scope))
-            && self
-                .name
-                .is_none_or(|pattern| pattern_covers(pattern, other.name.unwrap_or("*")))
+            && self.name.is_none_or(|pattern| pattern_covers(pattern, other.name.unwrap_or("*")))
     }
 }
 
 /// A pattern is a name, or a prefix followed by `*`.
 pub(crate) fn name_matches(pattern: &str, name: &str) -> bool {
-    pattern
-        .strip_suffix('*')
-        .map_or(pattern == name, |beginning| name.starts_with(beginning))
+    pattern.strip_suffix('*').map_or(pattern == name, |beginning| name.starts_with(beginning))
 }
 
 fn pattern_covers(pattern: &str, other: &str) -> bool {
@@ -142,9 +131,7 @@ impl GuardState {
 
     pub(super) fn reserve_sample(&self) -> Option<PoolReservation<'_>> {
         let max = u64::from(self.options.sampling.slots);
-        let reservation = PoolReservation {
-            sampled: &self.counters.sampled,
-        };
+        let reservation = PoolReservation { sampled: &self.counters.sampled };
         (reservation.sampled.fetch_add(1, Relaxed) < max).then_some(reservation)
     }
 }
@@ -159,11 +146,7 @@ pub(super) struct PolicyChoice {
 impl GuardOptions {
     #[inline(always)]
     pub(super) fn apply_rules(&self, scope: Scope, name: &str, size: usize) -> PolicyChoice {
-        let own = PolicyChoice {
-            mode: self.mode,
-            placement: self.placement,
-            stacks: self.stacks,
-        };
+        let own = PolicyChoice { mode: self.mode, placement: self.placement, stacks: self.stacks };
         let matches = |rule: &&Rule| rule.matches(scope, name, size);
         match self.rules.iter().find(matches) {
             Some(rule) => PolicyChoice {
@@ -189,54 +172,22 @@ mod rule_tests {
         let any = Rule::new(Mode::Off);
         assert!(matches(any));
         assert!(matches(any.scope(Scope::Object)) && !matches(any.scope(Scope::Device)));
-        assert!(
-            matches(any.name("VkBuffer")) && matches(any.name("Vk*")) && matches(any.name("*"))
-        );
-        assert!(
-            !matches(any.name("VkBuf"))
-                && !matches(any.name("VkBufferView"))
-                && !matches(any.name("vk*"))
-        );
-        assert!(
-            matches(any.size(64, 64)) && !matches(any.size(65, 99)) && !matches(any.size(0, 63))
-        );
+        assert!(matches(any.name("VkBuffer")) && matches(any.name("Vk*")) && matches(any.name("*")));
+        assert!(!matches(any.name("VkBuf")) && !matches(any.name("VkBufferView")) && !matches(any.name("vk*")));
+        assert!(matches(any.size(64, 64)) && !matches(any.size(65, 99)) && !matches(any.size(0, 63)));
     }
 
     #[test]
     fn a_rules_placement_and_stacks_go_before_the_guards() {
         let options = GuardOptions::new(Mode::Cookie)
             .placement(Placement::Alternate)
-            .rule(
-                Rule::new(Mode::Fence)
-                    .name("Vk*")
-                    .placement(Placement::Left),
-            )
-            .rule(
-                Rule::new(Mode::Strict)
-                    .scope(Scope::Cache)
-                    .stacks(Stacks::Fast),
-            );
-        let choice = |mode, placement, stacks| PolicyChoice {
-            mode,
-            placement,
-            stacks,
-        };
+            .rule(Rule::new(Mode::Fence).name("Vk*").placement(Placement::Left))
+            .rule(Rule::new(Mode::Strict).scope(Scope::Cache).stacks(Stacks::Fast));
+        let choice = |mode, placement, stacks| PolicyChoice { mode, placement, stacks };
         for (name, scope, expected) in [
-            (
-                "VkImage",
-                Scope::Cache,
-                choice(Mode::Fence, Placement::Left, Stacks::Full),
-            ),
-            (
-                "",
-                Scope::Cache,
-                choice(Mode::Strict, Placement::Alternate, Stacks::Fast),
-            ),
-            (
-                "",
-                Scope::Object,
-                choice(Mode::Cookie, Placement::Alternate, Stacks::Full),
-            ),
+            ("VkImage", Scope::Cache, choice(Mode::Fence, Placement::Left, Stacks::Full)),
+            ("", Scope::Cache, choice(Mode::Strict, Placement::Alternate, Stacks::Fast)),
+            ("", Scope::Object, choice(Mode::Cookie, Placement::Alternate, Stacks::Full)),
         ] {
             assert_eq!(options.apply_rules(scope, name, 17), expected, "{name}");
         }
@@ -250,17 +201,10 @@ mod rule_tests {
         for wide in [narrow.size(0, 32), narrow.name("Vk*")] {
             assert!(wide.covers(&narrow) && !narrow.covers(&wide));
         }
-        for other in [
-            narrow.scope(Scope::Device),
-            narrow.name("VkPipeline"),
-            narrow.size(16, 31),
-        ] {
+        for other in [narrow.scope(Scope::Device), narrow.name("VkPipeline"), narrow.size(16, 31)] {
             assert!(!other.covers(&narrow));
         }
         assert!(any.name("*").covers(&any) && !any.name("Vk*").covers(&any));
-        assert!(
-            any.name("Vk*").covers(&any.name("VkImage"))
-                && !any.name("Vk").covers(&any.name("Vk*"))
-        );
+        assert!(any.name("Vk*").covers(&any.name("VkImage")) && !any.name("Vk").covers(&any.name("Vk*")));
     }
 }

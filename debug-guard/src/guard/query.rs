@@ -40,19 +40,10 @@ impl GuardState {
                 if finding.kind == ReportKind::DoubleFree {
                     finding.kind = ReportKind::UseAfterFree;
                 }
-                self.with_requester(
-                    finding.block.map_or(Scope::Object, |known| known.scope),
-                    |requester| {
-                        Operation::of_query(
-                            self,
-                            DetectedAt::Query,
-                            requester,
-                            self.mark_of_free(requester),
-                            false,
-                        )
+                self.with_requester(finding.block.map_or(Scope::Object, |known| known.scope), |requester| {
+                    Operation::of_query(self, DetectedAt::Query, requester, self.mark_of_free(requester), false)
                         .report(finding);
-                    },
-                );
+                });
                 None
             }
         }
@@ -72,8 +63,7 @@ impl GuardState {
                 // The block of another guard is unknown here.
                 Err(finding) => finding.block.filter(|_| finding.owner.is_none()),
             };
-            let meant = block
-                .filter(|known| known.start.wrapping_add(self.front_of(known, front)) == address);
+            let meant = block.filter(|known| known.start.wrapping_add(self.front_of(known, front)) == address);
             let finding = match (meant, found) {
                 (Some(known), _) if known.state == BlockState::Live => {
                     // Allocated through other callbacks, or through none: then there is no header to read.
@@ -83,23 +73,14 @@ impl GuardState {
                     GuardFinding::new(ReportKind::WrongOwner, Some(known), address)
                 }
                 (Some(known), _) => GuardFinding::new(ReportKind::DoubleFree, Some(known), address),
-                (None, Ok(known)) => {
-                    GuardFinding::new(ReportKind::InteriorFree, Some(known), address)
-                }
+                (None, Ok(known)) => GuardFinding::new(ReportKind::InteriorFree, Some(known), address),
                 (None, Err(mut finding)) => {
                     // Other guards know the block's own address, not the C caller's.
                     self.find_owner(&mut finding);
                     GuardFinding { address, ..finding }
                 }
             };
-            Operation::of_query(
-                self,
-                DetectedAt::Free,
-                requester,
-                self.mark_of_free(requester),
-                true,
-            )
-            .report(finding);
+            Operation::of_query(self, DetectedAt::Free, requester, self.mark_of_free(requester), true).report(finding);
             PointerStatus::Invalid
         })
     }
@@ -112,8 +93,7 @@ impl GuardState {
     }
 
     fn is_owner(&self, known: &Known, requester: &RequesterInfo<'_>) -> bool {
-        self.site(known.allocated.site)
-            .is_none_or(|site| site.context == requester.context)
+        self.site(known.allocated.site).is_none_or(|site| site.context == requester.context)
     }
 
     pub(super) fn for_each_live(&self, each: &mut dyn FnMut(&Known)) {
@@ -157,11 +137,7 @@ impl GuardState {
 
     #[cold]
     pub(super) fn check_periodically(&self) {
-        let count = self
-            .counters
-            .operations
-            .fetch_add(1, Relaxed)
-            .wrapping_add(1);
+        let count = self.counters.operations.fetch_add(1, Relaxed).wrapping_add(1);
         if count.is_multiple_of(self.options.check_every) {
             self.check_all();
         }
@@ -189,11 +165,10 @@ mod tests {
         struct Apart(u8);
 
         let options = GuardOptions::new(Mode::Cookie).on_report(OnReport::Call(|_| ()));
-        let [guard, other] = [options, options]
-            .map(|options| Guard::new(FromGlobalAlloc::SYSTEM, options).expect("memory"));
+        let [guard, other] =
+            [options, options].map(|options| Guard::new(FromGlobalAlloc::SYSTEM, options).expect("memory"));
         let layout = Layout::new::<[u64; 3]>();
-        let [block, strange] =
-            [&guard, &other].map(|guard| guard.allocate(layout, Scope::Object).expect("memory"));
+        let [block, strange] = [&guard, &other].map(|guard| guard.allocate(layout, Scope::Object).expect("memory"));
         let apart = Box::new(Apart(7));
         let nowhere = NonNull::without_provenance(core::num::NonZero::new(1 << 20).expect("not 0"));
         for pointer in [nowhere, NonNull::from(&apart.0), strange] {
@@ -202,10 +177,7 @@ mod tests {
             assert_eq!(guard.validate_pointer(pointer, 16), PointerStatus::Invalid);
         }
         assert_eq!(guard.stats().reports, 9, "and each was reported");
-        assert_eq!(
-            (guard.usable_size(block), guard.validate_pointer(block, 0)),
-            (Some(24), PointerStatus::Live)
-        );
+        assert_eq!((guard.usable_size(block), guard.validate_pointer(block, 0)), (Some(24), PointerStatus::Live));
         for (guard, block) in [(&guard, block), (&other, strange)] {
             // SAFETY: a live block of this guard.
             unsafe { guard.deallocate(block, layout, Scope::Object) };

@@ -27,9 +27,7 @@ impl ReportingGuard for GuardState {
 
     fn json(&self) -> bool {
         let options = &self.options;
-        options
-            .json
-            .unwrap_or_else(|| !os::is_terminal(options.report_to))
+        options.json.unwrap_or_else(|| !os::is_terminal(options.report_to))
     }
 
     fn report_to(&self) -> i32 {
@@ -53,13 +51,11 @@ impl ReportingGuard for GuardState {
     }
 
     fn classify_access(&self, address: usize) -> StoppedAccess {
-        self.slots_at(address)
-            .map_or(StoppedAccess::WILD, |slots| slots.classify_access(address))
+        self.slots_at(address).map_or(StoppedAccess::WILD, |slots| slots.classify_access(address))
     }
 
     fn land(&self, address: usize) -> bool {
-        self.slots_at(address)
-            .is_some_and(|slots| slots.land(address))
+        self.slots_at(address).is_some_and(|slots| slots.land(address))
     }
 
     fn claims(&self, address: usize) -> Option<Known> {
@@ -71,11 +67,7 @@ impl ReportingGuard for GuardState {
     }
 
     fn reported(&self, lost: bool) {
-        let counter = if lost {
-            &self.counters.lost
-        } else {
-            &self.counters.reports
-        };
+        let counter = if lost { &self.counters.lost } else { &self.counters.reports };
         counter.fetch_add(1, Relaxed);
     }
 

@@ -32,11 +32,7 @@ impl<'a> Operation<'a> {
         layout: Layout,
     ) -> Self {
         Self {
-            free_args: Some(FreeArgs {
-                size: layout.size(),
-                align: layout.align(),
-                scope: Some(requester.scope),
-            }),
+            free_args: Some(FreeArgs { size: layout.size(), align: layout.align(), scope: Some(requester.scope) }),
             ..Self::of_query(core, detected_at, requester, mark, false)
         }
     }
@@ -49,21 +45,11 @@ impl<'a> Operation<'a> {
         mark: BlockMark,
         as_called: bool,
     ) -> Self {
-        Self {
-            by: Some((requester, mark)),
-            as_called,
-            ..Self::of_check(core, detected_at)
-        }
+        Self { by: Some((requester, mark)), as_called, ..Self::of_check(core, detected_at) }
     }
 
     pub(super) fn of_check(core: &'a GuardState, detected_at: DetectedAt) -> Self {
-        Self {
-            core,
-            detected_at,
-            by: None,
-            free_args: None,
-            as_called: false,
-        }
+        Self { core, detected_at, by: None, free_args: None, as_called: false }
     }
 
     /// May not return.
@@ -72,15 +58,8 @@ impl<'a> Operation<'a> {
         self.core.find_owner(&mut finding);
         // A late write that a free turned up is not the freeing caller's.
         let late = finding.kind == ReportKind::UseAfterFree && self.free_args.is_some();
-        let detected_at = if late {
-            DetectedAt::Eviction
-        } else {
-            self.detected_at
-        };
-        let mut case = ReportContext {
-            as_called: self.as_called,
-            ..ReportContext::new(finding, detected_at)
-        };
+        let detected_at = if late { DetectedAt::Eviction } else { self.detected_at };
+        let mut case = ReportContext { as_called: self.as_called, ..ReportContext::new(finding, detected_at) };
         if let Some((requester, mark)) = self.by.filter(|_| !late) {
             case.requester = Some(*requester);
             case.free_args = self.free_args;
@@ -100,17 +79,11 @@ impl GuardState {
         }
         let claimed = report::REGISTRY.query(|guard| {
             let other = (guard.number() != self.number).then_some(guard)?;
-            other
-                .claims(finding.address)
-                .map(|known| (known, other.number()))
+            other.claims(finding.address).map(|known| (known, other.number()))
         });
         if let Some((known, number)) = claimed {
-            *finding = GuardFinding {
-                kind: ReportKind::WrongGuard,
-                block: Some(known),
-                owner: Some(number),
-                ..*finding
-            };
+            *finding =
+                GuardFinding { kind: ReportKind::WrongGuard, block: Some(known), owner: Some(number), ..*finding };
         }
     }
 
@@ -163,10 +136,7 @@ impl DeferredReports {
     #[cold]
     #[inline(never)]
     pub(super) fn note(&mut self, finding: GuardFinding) {
-        let noted = self.noted.get_or_insert(DeferredReport {
-            list: [None; MAX_DEFERRED],
-            lost: 0,
-        });
+        let noted = self.noted.get_or_insert(DeferredReport { list: [None; MAX_DEFERRED], lost: 0 });
         match noted.list.iter_mut().find(|place| place.is_none()) {
             Some(place) => *place = Some(finding),
             None => noted.lost = noted.lost.saturating_add(1),
@@ -185,10 +155,7 @@ impl DeferredReports {
 }
 
 /// If a report unwinds, the other findings are counted as lost: they are repaired and cannot be found again.
-pub(super) fn report_each(
-    operation: &Operation<'_>,
-    findings: &mut dyn Iterator<Item = GuardFinding>,
-) {
+pub(super) fn report_each(operation: &Operation<'_>, findings: &mut dyn Iterator<Item = GuardFinding>) {
     struct Rest<'a>(&'a GuardState, &'a mut dyn Iterator<Item = GuardFinding>);
 
     impl Drop for Rest<'_> {
@@ -221,12 +188,7 @@ impl<M: HostAllocator> Drop for RollbackGuard<'_, M> {
             self.core.free_unreported(
                 self.memory,
                 self.block,
-                FreeRequest {
-                    layout: self.layout,
-                    scope: self.scope,
-                    mark: BlockMark::default(),
-                    moved_to: None,
-                },
+                FreeRequest { layout: self.layout, scope: self.scope, mark: BlockMark::default(), moved_to: None },
                 &mut DeferredReports::new(),
             );
         }

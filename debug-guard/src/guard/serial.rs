@@ -58,11 +58,7 @@ pub(crate) fn boundary() -> u64 {
 pub(crate) fn reached() -> u64 {
     OWN.with(|own| {
         let next = own.next.get();
-        if next == own.end.get() {
-            NEXT.load(Relaxed)
-        } else {
-            next
-        }
+        if next == own.end.get() { NEXT.load(Relaxed) } else { next }
     })
 }
 
@@ -73,14 +69,12 @@ mod tests {
     #[test]
     fn numbers_are_unique_and_boundaries_divide_them() {
         let first: std::vec::Vec<u64> = (0..200).map(|_| next()).collect();
-        let other = std::thread::spawn(|| (0..200).map(|_| next()).collect::<std::vec::Vec<_>>())
-            .join()
-            .expect("no panic");
+        let other =
+            std::thread::spawn(|| (0..200).map(|_| next()).collect::<std::vec::Vec<_>>()).join().expect("no panic");
         let line = boundary();
         let later: std::vec::Vec<u64> = (0..200).map(|_| next()).collect();
         assert!(first.is_sorted() && other.is_sorted() && later.is_sorted());
-        let mut all: std::vec::Vec<u64> =
-            first.iter().chain(&other).chain(&later).copied().collect();
+        let mut all: std::vec::Vec<u64> = first.iter().chain(&other).chain(&later).copied().collect();
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 600);

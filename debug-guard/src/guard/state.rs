@@ -60,10 +60,7 @@ impl GuardState {
     ) -> Result<(NonNull<Self>, GuardSlotId), GuardError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let layout = Layout::new::<Self>();
-        let place = memory
-            .allocate(layout, Scope::Instance)
-            .map_err(|_| no_memory(layout.size()))?
-            .cast::<Self>();
+        let place = memory.allocate(layout, Scope::Instance).map_err(|_| no_memory(layout.size()))?.cast::<Self>();
         let guarded: *const dyn ReportingGuard = place.as_ptr();
         let mut core = Self {
             options,
@@ -73,11 +70,7 @@ impl GuardState {
             fence: None,
             pool: None,
             cookies: None,
-            sampler: Sampler::new(
-                options.sampling.one_in,
-                options.sampling.first,
-                os::random_u64(),
-            ),
+            sampler: Sampler::new(options.sampling.one_in, options.sampling.first, os::random_u64()),
             sites: None,
             tally: Tally::new(),
             counters: Counters::default(),
@@ -118,19 +111,12 @@ impl GuardState {
         }
         self.sites = Some(Sites::new(memory).map_err(|_| no_memory(0))?);
         if !options.plain() {
-            let cookies = CookieOptions {
-                blocks: options.quarantine_blocks,
-                bytes: options.quarantine_bytes,
-            };
+            let cookies = CookieOptions { blocks: options.quarantine_blocks, bytes: options.quarantine_bytes };
             self.cookies = Some(Cookies::new(cookies));
         }
         // Without the handler accesses are stopped, but not reported.
         let _ = os::install_fault_handler(report::on_trap);
-        if options.may_use(&FENCED) {
-            self.init_slots(memory)
-        } else {
-            Ok(())
-        }
+        if options.may_use(&FENCED) { self.init_slots(memory) } else { Ok(()) }
     }
 
     fn init_slots(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
@@ -155,11 +141,7 @@ impl GuardState {
         Ok(())
     }
 
-    fn init_slots_with(
-        &mut self,
-        memory: &dyn HostAllocator,
-        back_end: BackEnd,
-    ) -> Result<(), SlotsError> {
+    fn init_slots_with(&mut self, memory: &dyn HostAllocator, back_end: BackEnd) -> Result<(), SlotsError> {
         let options = self.options;
         let strict = SlotOptions {
             pages: options.pages.unwrap_or(0),
@@ -169,15 +151,8 @@ impl GuardState {
             mode: Mode::Strict,
             max_pages: pages(options.max_guarded_bytes),
         };
-        let fence = SlotOptions {
-            mode: Mode::Fence,
-            ..strict
-        };
-        let pool = SlotOptions {
-            mode: Mode::Sampled,
-            pages: sampled_pages(options.sampling.slots),
-            ..strict
-        };
+        let fence = SlotOptions { mode: Mode::Fence, ..strict };
+        let pool = SlotOptions { mode: Mode::Sampled, pages: sampled_pages(options.sampling.slots), ..strict };
         let mut made: [Option<Slots>; 3] = [None, None, None];
         for (place, wanted) in made.iter_mut().zip([strict, fence, pool]) {
             if !options.may_use(&[wanted.mode]) {
@@ -210,10 +185,7 @@ impl GuardState {
             // SAFETY: created with `memory`, and used no more.
             unsafe { cookies.close(memory, &mut |_| ()) };
         }
-        for slots in [own.strict.take(), own.fence.take(), own.pool.take()]
-            .into_iter()
-            .flatten()
-        {
+        for slots in [own.strict.take(), own.fence.take(), own.pool.take()].into_iter().flatten() {
             // SAFETY: created with `memory`; no block is live.
             unsafe { slots.close(memory) };
         }
@@ -225,9 +197,7 @@ impl GuardState {
     }
 
     pub(super) fn laid_out(&self) -> impl Iterator<Item = &Slots> {
-        [&self.strict, &self.fence, &self.pool]
-            .into_iter()
-            .flatten()
+        [&self.strict, &self.fence, &self.pool].into_iter().flatten()
     }
 
     pub(super) fn slots_at(&self, address: usize) -> Option<&Slots> {
@@ -243,11 +213,7 @@ impl GuardState {
 
     pub(super) fn fences(&self) -> bool {
         let right = |placement: Placement| placement != Placement::Left;
-        let by_rule = self
-            .options
-            .rules
-            .iter()
-            .any(|rule| rule.placement.is_some_and(right));
+        let by_rule = self.options.rules.iter().any(|rule| rule.placement.is_some_and(right));
         self.options.may_use(&FENCED) && (right(self.options.placement) || by_rule)
     }
 }
@@ -259,19 +225,12 @@ const fn no_memory(bytes: usize) -> GuardError {
 const UNKNOWN: u64 = 1 << 30;
 
 pub(super) fn pages(max_guarded_bytes: Option<u64>) -> usize {
-    let bytes =
-        max_guarded_bytes.unwrap_or_else(|| os::total_memory().map_or(UNKNOWN, |total| total / 4));
-    let pages = bytes
-        .checked_div(os::page_size() as u64)
-        .unwrap_or(0)
-        .max(1);
+    let bytes = max_guarded_bytes.unwrap_or_else(|| os::total_memory().map_or(UNKNOWN, |total| total / 4));
+    let pages = bytes.checked_div(os::page_size() as u64).unwrap_or(0).max(1);
     usize::try_from(pages).unwrap_or(usize::MAX)
 }
 
 /// Enough that a freed block stays inaccessible for long.
 fn sampled_pages(slots: u32) -> usize {
-    usize::try_from(slots)
-        .unwrap_or(usize::MAX)
-        .saturating_mul(64)
-        .max(1 << 14)
+    usize::try_from(slots).unwrap_or(usize::MAX).saturating_mul(64).max(1 << 14)
 }

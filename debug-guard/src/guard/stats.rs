@@ -66,20 +66,12 @@ impl GuardState {
     pub fn stats(&self) -> GuardStats {
         let counter = |counter: &AtomicU64| counter.load(Relaxed);
         let total = |[(a, x), (b, y), (c, z)]: [(u64, u64); 3]| {
-            (
-                a.saturating_add(b).saturating_add(c),
-                x.saturating_add(y).saturating_add(z),
-            )
+            (a.saturating_add(b).saturating_add(c), x.saturating_add(y).saturating_add(z))
         };
         // Frees before allocations: a thread that allocates meanwhile never makes a difference negative.
-        let freed = [Count::FencedFreed, Count::CookieFreed, Count::OffFreed]
-            .map(|count| self.tally.sum(count));
-        let allocated = [
-            Count::FencedAllocated,
-            Count::CookieAllocated,
-            Count::OffAllocated,
-        ]
-        .map(|count| self.tally.sum(count));
+        let freed = [Count::FencedFreed, Count::CookieFreed, Count::OffFreed].map(|count| self.tally.sum(count));
+        let allocated =
+            [Count::FencedAllocated, Count::CookieAllocated, Count::OffAllocated].map(|count| self.tally.sum(count));
         let (freed_blocks, freed_bytes) = total(freed);
         let (blocks, bytes) = total(allocated);
         let [(guarded, _), (cookies, _), (off, _)] = allocated;
@@ -113,11 +105,7 @@ impl GuardState {
             let (freed, _) = self.tally.sum(freed);
             self.tally.sum(allocated).0.saturating_sub(freed)
         };
-        let off = if self.cookies.is_some() {
-            live(Count::OffAllocated, Count::OffFreed)
-        } else {
-            0
-        };
+        let off = if self.cookies.is_some() { live(Count::OffAllocated, Count::OffFreed) } else { 0 };
         live(Count::FencedAllocated, Count::FencedFreed)
             .saturating_add(live(Count::CookieAllocated, Count::CookieFreed))
             .saturating_add(off)
@@ -141,10 +129,7 @@ impl fmt::Display for GuardStats {
             ..
         } = self;
         let walked = self.stack_support;
-        write!(
-            f,
-            "guarded = {guarded} ({back_end}), cookies = {cookies}, off = {off}, unguarded = {unguarded}, "
-        )?;
+        write!(f, "guarded = {guarded} ({back_end}), cookies = {cookies}, off = {off}, unguarded = {unguarded}, ")?;
         write!(
             f,
             "live = {live_blocks} ({live_bytes} bytes), reports = {reports}, stacks whole = {whole_stacks} of {stacks}; {walked}"
@@ -195,10 +180,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn new() -> Self {
-        Self {
-            rows: core::array::from_fn(|_| TallyRow::default()),
-            others: TallyRow::default(),
-        }
+        Self { rows: core::array::from_fn(|_| TallyRow::default()), others: TallyRow::default() }
     }
 
     #[inline]
@@ -206,8 +188,7 @@ impl Tally {
         let amount = amount as u64;
         if let Some(row) = self.rows.get(row_index()) {
             let pair = row.of(count);
-            let add =
-                |sum: &AtomicU64, more| sum.store(sum.load(Relaxed).wrapping_add(more), Relaxed);
+            let add = |sum: &AtomicU64, more| sum.store(sum.load(Relaxed).wrapping_add(more), Relaxed);
             add(&pair.events, 1);
             add(&pair.amount, amount);
         } else {
@@ -220,13 +201,9 @@ impl Tally {
     /// Exact while no thread counts.
     pub(crate) fn sum(&self, count: Count) -> (u64, u64) {
         let rows = self.rows.iter().chain([&self.others]);
-        rows.map(|row| row.of(count))
-            .fold((0, 0), |(events, amount), pair| {
-                (
-                    events.wrapping_add(pair.events.load(Relaxed)),
-                    amount.wrapping_add(pair.amount.load(Relaxed)),
-                )
-            })
+        rows.map(|row| row.of(count)).fold((0, 0), |(events, amount), pair| {
+            (events.wrapping_add(pair.events.load(Relaxed)), amount.wrapping_add(pair.amount.load(Relaxed)))
+        })
     }
 }
 

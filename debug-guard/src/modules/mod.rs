@@ -15,9 +15,7 @@ pub(crate) use noted::{find, note};
 /// not mapped.
 fn bias(text: &Mapping<'_>) -> usize {
     let by_offset = || text.start.wrapping_sub(text.offset as usize);
-    text.base
-        .and_then(|base| Some(base.wrapping_sub(first_address(base)?)))
-        .unwrap_or_else(by_offset)
+    text.base.and_then(|base| Some(base.wrapping_sub(first_address(base)?))).unwrap_or_else(by_offset)
 }
 
 /// The address that the ELF file at `base` was linked for.

@@ -32,8 +32,7 @@ impl Noted {
 
     fn module(&'static self) -> Module<'static> {
         let path = self.path.get(..self.path_len).unwrap_or_default();
-        self.module
-            .with_path(str::from_utf8(path).unwrap_or_default())
+        self.module.with_path(str::from_utf8(path).unwrap_or_default())
     }
 
     /// What is no file of this form counts as there.
@@ -48,9 +47,7 @@ fn proof(at: usize) -> Option<[u64; 2]> {
 
 fn newest_first(until: u16) -> impl Iterator<Item = (usize, &'static Noted)> {
     let slots = SLOTS.iter().enumerate().take(usize::from(until.min(MAX)));
-    slots
-        .rev()
-        .filter_map(|(number, slot)| Some((number, slot.get()?)))
+    slots.rev().filter_map(|(number, slot)| Some((number, slot.get()?)))
 }
 
 /// Returns how many modules are noted now, for [`find`]. Async-signal-safe.
@@ -86,13 +83,7 @@ fn push(pc: usize) {
     let header = |base: usize| build_id(base).map_or(base.wrapping_add(40), |(id, _)| id);
     let proof_at = module.base().map_or(0, header);
     let (path_len, module) = (module.path().len(), module.with_path(""));
-    let _ = slot.set(Noted {
-        path: name,
-        path_len,
-        module,
-        proof_at,
-        proof: proof(proof_at).unwrap_or_default(),
-    });
+    let _ = slot.set(Noted { path: name, path_len, module, proof_at, proof: proof(proof_at).unwrap_or_default() });
 }
 
 /// Async-signal-safe.

@@ -36,18 +36,13 @@ impl BackEnds {
     }
 
     pub(crate) fn refusals(self) -> impl Iterator<Item = (BackEnd, OsRefusal)> {
-        system::BACK_ENDS
-            .into_iter()
-            .filter_map(move |back_end| Some((back_end, self.refusal(back_end)?)))
+        system::BACK_ENDS.into_iter().filter_map(move |back_end| Some((back_end, self.refusal(back_end)?)))
     }
 
     /// The best back end that is offered.
     #[must_use]
     pub fn best(&self) -> BackEnd {
-        system::BACK_ENDS
-            .into_iter()
-            .find(|&back_end| self.offers(back_end))
-            .unwrap_or(BackEnd::Cookies)
+        system::BACK_ENDS.into_iter().find(|&back_end| self.offers(back_end)).unwrap_or(BackEnd::Cookies)
     }
 
     /// True if the back end can be used.
@@ -70,9 +65,7 @@ fn attempt(back_end: BackEnd) -> Result<(), OsRefusal> {
         return Ok(());
     }
     let calls = system::page_calls(back_end).ok_or(OsRefusal::Unavailable)?;
-    let ineffective = Err(OsRefusal::Ineffective {
-        call: back_end.name(),
-    });
+    let ineffective = Err(OsRefusal::Ineffective { call: back_end.name() });
     let region = Region::reserve(calls, 4)?;
     let [from, to] = [region.address_of(1), region.address_of(2)];
     // SAFETY: a page of this region, which nothing else uses.
@@ -97,9 +90,5 @@ fn attempt(back_end: BackEnd) -> Result<(), OsRefusal> {
     }
     // SAFETY: the page is no longer used.
     unsafe { region.revoke(1, 1) }?;
-    if system::readable(from) {
-        ineffective
-    } else {
-        Ok(())
-    }
+    if system::readable(from) { ineffective } else { Ok(()) }
 }

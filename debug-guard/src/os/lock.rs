@@ -29,10 +29,7 @@ const FREE: u32 = 0;
 
 impl<T: Abandoned> ForkSafeMutex<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Self {
-            word: AtomicU32::new(FREE),
-            value: UnsafeCell::new(value),
-        }
+        Self { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }
 
     #[inline]
@@ -62,8 +59,7 @@ impl<T: Abandoned> ForkSafeMutex<T> {
 
     #[inline]
     fn exchange(&self, holder: u32, here: u32) -> Result<u32, u32> {
-        self.word
-            .compare_exchange(holder, here, Ordering::Acquire, Ordering::Relaxed)
+        self.word.compare_exchange(holder, here, Ordering::Acquire, Ordering::Relaxed)
     }
 }
 
@@ -99,11 +95,7 @@ impl<T> Drop for ForkSafeMutexGuard<'_, T> {
 }
 
 fn relax(tries: u32) {
-    if tries.is_multiple_of(64) {
-        os::pause()
-    } else {
-        core::hint::spin_loop()
-    }
+    if tries.is_multiple_of(64) { os::pause() } else { core::hint::spin_loop() }
 }
 
 #[cfg(test)]
@@ -122,10 +114,7 @@ mod tests {
         }
     }
 
-    const NEW: Value = Value {
-        repairs: 0,
-        count: 0,
-    };
+    const NEW: Value = Value { repairs: 0, count: 0 };
 
     #[test]
     fn one_at_a_time() {

@@ -10,10 +10,7 @@ mod refusal;
 mod trap;
 
 #[cfg_attr(all(target_os = "linux", not(miri)), path = "linux/mod.rs")]
-#[cfg_attr(
-    all(windows, target_arch = "x86_64", not(miri)),
-    path = "windows/mod.rs"
-)]
+#[cfg_attr(all(windows, target_arch = "x86_64", not(miri)), path = "windows/mod.rs")]
 pub(crate) mod system;
 
 mod back_ends;
@@ -25,9 +22,8 @@ pub use refusal::OsRefusal;
 pub(crate) use region::{PageCalls, Region};
 pub(crate) use system::{
     CATCHES_READS, LISTS_AT_EXIT, NAMES, WRITES_TO_ANY_DESCRIPTOR, abort, at_exit, exit_now, forks,
-    install_fault_handler, is_terminal, mapping_at, page_calls, page_size, pause, process_id,
-    random_u64, read_u64, read_u64_by_kernel, thread_id, thread_name, total_memory,
-    unwinds_in_handlers, write,
+    install_fault_handler, is_terminal, mapping_at, page_calls, page_size, pause, process_id, random_u64, read_u64,
+    read_u64_by_kernel, thread_id, thread_name, total_memory, unwinds_in_handlers, write,
 };
 
 /// Any address will do.
@@ -36,9 +32,7 @@ pub(crate) fn prefetch(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: reads nothing that the program sees, and never faults.
     unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
-            core::ptr::without_provenance(address),
-        );
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(core::ptr::without_provenance(address));
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;

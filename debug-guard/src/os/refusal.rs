@@ -48,15 +48,19 @@ impl fmt::Display for OsRefusal {
                 let (name, remedy) = system::describe(call, errno);
                 write!(f, "{call} failed with error {errno} ({name}); {remedy}")
             }
-            Self::Ineffective { call } => write!(f, "{call} succeeded and left the page within reach; use another back end"),
+            Self::Ineffective { call } => {
+                write!(f, "{call} succeeded and left the page within reach; use another back end")
+            }
             Self::Unavailable => f.write_str("this system has no such call; blocks get cookies instead"),
             Self::MapBudget => {
                 f.write_str("guarding more blocks would use up the mappings of this process; raise vm.max_map_count")
             }
-            Self::TooManyRegions => f.write_str("this process has as many guarded regions as it can; close a guard first"),
-            Self::Lost => {
-                f.write_str("the descriptor that watches guarded pages is gone and no new one is given; leave userfaultfd's open")
+            Self::TooManyRegions => {
+                f.write_str("this process has as many guarded regions as it can; close a guard first")
             }
+            Self::Lost => f.write_str(
+                "the descriptor that watches guarded pages is gone and no new one is given; leave userfaultfd's open",
+            ),
         }
     }
 }

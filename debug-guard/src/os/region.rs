@@ -39,12 +39,7 @@ pub(crate) trait PageCalls: Sync {
     ///
     /// # Safety
     /// The pages are the caller's, opened, not provided. `pattern` is one readable page, page-aligned.
-    unsafe fn provide(
-        &self,
-        base: usize,
-        bytes: usize,
-        pattern: Option<NonNull<u8>>,
-    ) -> Result<Content, OsRefusal>;
+    unsafe fn provide(&self, base: usize, bytes: usize, pattern: Option<NonNull<u8>>) -> Result<Content, OsRefusal>;
 
     /// Makes pages inaccessible at once and returns their memory to the system. After an error they may still be
     /// accessible, and are still the caller's.
@@ -94,9 +89,7 @@ pub(crate) struct Region {
 impl Region {
     pub(crate) fn reserve(calls: &'static dyn PageCalls, pages: usize) -> Result<Self, OsRefusal> {
         let page = calls.page_bytes();
-        let bytes = pages
-            .checked_mul(page)
-            .filter(|bytes| *bytes <= isize::MAX as usize);
+        let bytes = pages.checked_mul(page).filter(|bytes| *bytes <= isize::MAX as usize);
         Ok(Self {
             calls,
             // No system has so many bytes.
@@ -161,10 +154,7 @@ impl Region {
     /// Exactly the pages of one call that provided them, and no thread may access them again.
     pub(crate) unsafe fn revoke(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
         // SAFETY: provided in one call; nobody uses their content again.
-        unsafe {
-            self.calls
-                .revoke(self.address_of(first), count << self.shift)
-        }
+        unsafe { self.calls.revoke(self.address_of(first), count << self.shift) }
     }
 
     /// As [`PageCalls::pass_on`]. An error: `to` cannot be opened, and nothing has changed.
@@ -174,10 +164,7 @@ impl Region {
     pub(crate) unsafe fn pass_on(&self, from: usize, to: usize) -> Result<bool, OsRefusal> {
         self.open_up_to(to + 1)?;
         // SAFETY: `to` is opened; no thread accesses `from` again.
-        Ok(unsafe {
-            self.calls
-                .pass_on(self.address_of(from), self.address_of(to))
-        })
+        Ok(unsafe { self.calls.pass_on(self.address_of(from), self.address_of(to)) })
     }
 
     /// As [`PageCalls::land`]; the page holds zeros. It stays accessible until it is provided and revoked or, if
@@ -189,8 +176,7 @@ impl Region {
         }
         self.landed.store(true, Ordering::Release);
         let is_opened = page < self.opened.load(Ordering::Acquire);
-        self.calls
-            .land(self.address_of(page), 1 << self.shift, is_opened)
+        self.calls.land(self.address_of(page), 1 << self.shift, is_opened)
     }
 
     pub(crate) fn has_landed(&self) -> bool {
@@ -208,11 +194,9 @@ impl Region {
     }
 
     fn exchange_guard(&self, from: usize, to: usize) -> bool {
-        self.open_guards.iter().any(|place| {
-            place
-                .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-        })
+        self.open_guards
+            .iter()
+            .any(|place| place.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok())
     }
 
     fn open_up_to(&self, end: usize) -> Result<(), OsRefusal> {
@@ -225,15 +209,9 @@ impl Region {
                 return Ok(());
             }
             let segment = (SEGMENT >> self.shift).max(1);
-            let target = end
-                .div_ceil(segment)
-                .saturating_mul(segment)
-                .min(self.pages);
+            let target = end.div_ceil(segment).saturating_mul(segment).min(self.pages);
             // SAFETY: nothing was provided in there yet.
-            unsafe {
-                self.calls
-                    .open(self.address_of(opened), (target - opened) << self.shift)
-            }?;
+            unsafe { self.calls.open(self.address_of(opened), (target - opened) << self.shift) }?;
             self.opened.store(target, Ordering::Release);
             Ok(())
         })

@@ -3,8 +3,7 @@
 use super::{Handled, Mapping, OsRefusal, PageCalls, Trap};
 use crate::mode::BackEnd;
 
-pub(crate) const NAMES: &str =
-    "  names of functions: steward symbols FILE, with all of this in FILE\n";
+pub(crate) const NAMES: &str = "  names of functions: steward symbols FILE, with all of this in FILE\n";
 
 pub(crate) const LISTS_AT_EXIT: bool = false;
 pub(crate) const WRITES_TO_ANY_DESCRIPTOR: bool = false;
@@ -80,8 +79,7 @@ pub(crate) fn random_u64() -> u64 {
     use core::sync::atomic::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let local = 0_u8;
-    let seed = (core::ptr::from_ref(&COUNT).addr() as u64)
-        ^ ((core::ptr::from_ref(&local).addr() as u64) << 20);
+    let seed = (core::ptr::from_ref(&COUNT).addr() as u64) ^ ((core::ptr::from_ref(&local).addr() as u64) << 20);
     let mut x = seed.wrapping_add(COUNT.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed));
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

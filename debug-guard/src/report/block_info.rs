@@ -54,7 +54,8 @@ pub struct Actor<'a> {
     pub(super) front: usize,
 }
 
-/// A thread's call stack: return addresses, innermost first. If an instruction was stopped, its own address comes first.
+/// A thread's call stack: return addresses, innermost first. If an instruction was stopped, its own address comes
+/// first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stack<'a> {
     /// Return addresses.
@@ -117,10 +118,6 @@ impl<'a> Stack<'a> {
     }
 
     pub(crate) const fn of(site: SiteView<'a>) -> Self {
-        Self {
-            frames: site.frames,
-            whole: site.whole,
-            modules: site.modules,
-        }
+        Self { frames: site.frames, whole: site.whole, modules: site.modules }
     }
 }

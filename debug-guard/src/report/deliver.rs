@@ -41,10 +41,7 @@ pub(crate) fn deliver(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
     match guard.on_report() {
         OnReport::Abort => os::abort(),
         OnReport::Panic if case.detected_at == DetectedAt::Instruction => {
-            os::write(
-                guard.report_to(),
-                b"debug-guard: aborts, since nothing can unwind out of a signal handler\n",
-            );
+            os::write(guard.report_to(), b"debug-guard: aborts, since nothing can unwind out of a signal handler\n");
             os::abort()
         }
         OnReport::Panic => unwind(case.finding.kind),
@@ -57,21 +54,16 @@ fn write(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
         None => write_with(guard, Some(guard), case, scratch),
         // The owner of the block has the call sites.
         Some(owner) => {
-            let written = REGISTRY.query(|other| {
-                (other.number() == owner).then(|| write_with(guard, Some(other), case, scratch))
-            });
+            let written = REGISTRY
+                .query(|other| (other.number() == owner).then(|| write_with(guard, Some(other), case, scratch)));
             written.unwrap_or_else(|| write_with(guard, None, case, scratch));
         }
     });
     guard.reported(written.is_err());
     let lost: &[u8] = match written {
         Ok(()) => return,
-        Err(Unavailable::Nested) => {
-            b"debug-guard: something else went wrong within a report, and is not told\n"
-        }
-        Err(Unavailable::Busy) => {
-            b"debug-guard: another thread's report does not end; this one is not told\n"
-        }
+        Err(Unavailable::Nested) => b"debug-guard: something else went wrong within a report, and is not told\n",
+        Err(Unavailable::Busy) => b"debug-guard: another thread's report does not end; this one is not told\n",
     };
     os::write(guard.report_to(), lost);
 }
@@ -87,9 +79,7 @@ fn write_with(
     let mapping = match case.finding.kind {
         // A reader must not take the pointer for another allocator's.
         ReportKind::ForeignFree if guard.covers(address) => OWN_PAGES,
-        ReportKind::ForeignFree => {
-            os::mapping_at(address, mapping).map_or("", |mapping| mapping.name)
-        }
+        ReportKind::ForeignFree => os::mapping_at(address, mapping).map_or("", |mapping| mapping.name),
         _ => "",
     };
     let report = Report::new(guard, home, case, mapping);
@@ -110,10 +100,7 @@ fn unwind(kind: ReportKind) -> ! {
 }
 
 pub(crate) fn notice(guard: &dyn ReportingGuard, text: fmt::Arguments<'_>) {
-    write_line(
-        guard.report_to(),
-        format_args!("notice: guard {:?}: {text}", guard.name()),
-    );
+    write_line(guard.report_to(), format_args!("notice: guard {:?}: {text}", guard.name()));
 }
 
 pub(crate) fn write_line(descriptor: i32, text: fmt::Arguments<'_>) {
@@ -145,8 +132,7 @@ const FRAMES: usize = 64;
 
 /// Async-signal-safe.
 pub(crate) fn on_trap(trap: &Trap) -> Handled {
-    let covering =
-        |guard: &dyn ReportingGuard| guard.covers(trap.address).then(|| stopped(guard, trap));
+    let covering = |guard: &dyn ReportingGuard| guard.covers(trap.address).then(|| stopped(guard, trap));
     REGISTRY.query(covering).unwrap_or(Handled::No)
 }
 
@@ -157,11 +143,7 @@ fn stopped(guard: &dyn ReportingGuard, trap: &Trap) -> Handled {
     let (len, whole) = walk_from(trap.pc, trap.frame, trap.stack, mark, &mut frames);
     let finding = GuardFinding::new(stopped.kind, stopped.block, trap.address);
     let frames = frames.get(..len).unwrap_or_default();
-    let stack = Stack {
-        frames,
-        whole,
-        modules: modules::note(frames),
-    };
+    let stack = Stack { frames, whole, modules: modules::note(frames) };
     deliver(
         guard,
         &ReportContext {
@@ -171,9 +153,5 @@ fn stopped(guard: &dyn ReportingGuard, trap: &Trap) -> Handled {
             ..ReportContext::new(finding, DetectedAt::Instruction)
         },
     );
-    if guard.land(trap.address) {
-        Handled::Resume
-    } else {
-        Handled::No
-    }
+    if guard.land(trap.address) { Handled::Resume } else { Handled::No }
 }

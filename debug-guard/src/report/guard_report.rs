@@ -68,8 +68,7 @@ impl<'a> Report<'a> {
         mapping: &'a str,
     ) -> Self {
         let (finding, requester) = (&case.finding, case.requester);
-        let command =
-            requester.map_or_else(|| guard.command(), |requester| requester.command.copied());
+        let command = requester.map_or_else(|| guard.command(), |requester| requester.command.copied());
         let by = Actor {
             thread: os::thread_id(),
             serial: 0,
@@ -82,14 +81,10 @@ impl<'a> Report<'a> {
             stack: case.stack,
         };
         let site = |id| home?.site(id);
-        let block = finding
-            .block
-            .map(|known| BlockInfo::new(as_it_came(known, case), site));
+        let block = finding.block.map(|known| BlockInfo::new(as_it_came(known, case), site));
         let kind = match block {
             // Behind a bridge a block of no bytes is its header alone.
-            Some(block)
-                if finding.kind == ReportKind::Overflow && block.front > 0 && block.size == 0 =>
-            {
+            Some(block) if finding.kind == ReportKind::Overflow && block.front > 0 && block.size == 0 => {
                 ReportKind::ZeroSizeAccess
             }
             _ => finding.kind,
@@ -114,18 +109,13 @@ impl<'a> Report<'a> {
             neighbour,
             neighbour_distance: neighbour.map(|block| distance(&block, address)),
             by,
-            free_args: case.free_args.map(|back| FreeArgs {
-                size: back
-                    .size
-                    .saturating_sub(block.map_or(0, |block| block.front)),
-                ..back
-            }),
+            free_args: case
+                .free_args
+                .map(|back| FreeArgs { size: back.size.saturating_sub(block.map_or(0, |block| block.front)), ..back }),
             changed: finding.changed,
             right_guard: finding.owner.and(home).map(ReportingGuard::name),
             guard: guard.name(),
-            back_end: finding
-                .block
-                .map_or_else(|| guard.back_end(), |known| known.back_end),
+            back_end: finding.block.map_or_else(|| guard.back_end(), |known| known.back_end),
             mode: block.map(|block| block.mode),
             process: os::process_id(),
             mapping,
@@ -168,9 +158,8 @@ const NEARBY: usize = 16 << 10;
 /// A block of the report that is much nearer was meant.
 fn may_be_meant(away: usize, case: &ReportContext<'_>) -> bool {
     const MIN_SHOWN_DISTANCE: usize = 64;
-    let nearer = |known: Known| {
-        away / MIN_SHOWN_DISTANCE > distance(&BlockInfo::new(known, |_| None), case.finding.address)
-    };
+    let nearer =
+        |known: Known| away / MIN_SHOWN_DISTANCE > distance(&BlockInfo::new(known, |_| None), case.finding.address);
     away <= NEARBY && !case.finding.block.is_some_and(nearer)
 }
 
@@ -184,22 +173,9 @@ fn distance(block: &BlockInfo<'_>, address: usize) -> usize {
 
 /// A block that is being freed is reported as live, however far its free is.
 fn as_it_came(known: Known, case: &ReportContext<'_>) -> Known {
-    let comes = matches!(
-        case.detected_at,
-        DetectedAt::Free | DetectedAt::Reallocation
-    );
-    let was_gone = matches!(
-        case.finding.kind,
-        ReportKind::UseAfterFree | ReportKind::DoubleFree
-    );
-    Known {
-        state: if comes && !was_gone {
-            BlockState::Live
-        } else {
-            known.state
-        },
-        ..known
-    }
+    let comes = matches!(case.detected_at, DetectedAt::Free | DetectedAt::Reallocation);
+    let was_gone = matches!(case.finding.kind, ReportKind::UseAfterFree | ReportKind::DoubleFree);
+    Known { state: if comes && !was_gone { BlockState::Live } else { known.state }, ..known }
 }
 
 impl fmt::Debug for Report<'_> {
@@ -250,11 +226,7 @@ impl ReportContext<'_> {
             other: None,
             free_args: None,
             requester: None,
-            stack: Stack {
-                frames: &[],
-                whole: false,
-                modules: 0,
-            },
+            stack: Stack { frames: &[], whole: false, modules: 0 },
             as_called: false,
         }
     }
@@ -380,18 +352,8 @@ mod address_position_tests {
         assert_eq!(told(110), "0 bytes past the end of");
         assert_eq!(told(111), "1 byte past the end of");
         assert_eq!(told(112), "2 bytes past the end of");
-        assert_eq!(
-            AddressPosition::of(100, 100, 0),
-            AddressPosition::Past(0),
-            "a block of no bytes has none inside"
-        );
-        assert_eq!(
-            AddressPosition::of(0, usize::MAX, 0),
-            AddressPosition::Before(usize::MAX)
-        );
-        assert_eq!(
-            AddressPosition::of(usize::MAX, 0, 0),
-            AddressPosition::Past(usize::MAX)
-        );
+        assert_eq!(AddressPosition::of(100, 100, 0), AddressPosition::Past(0), "a block of no bytes has none inside");
+        assert_eq!(AddressPosition::of(0, usize::MAX, 0), AddressPosition::Before(usize::MAX));
+        assert_eq!(AddressPosition::of(usize::MAX, 0, 0), AddressPosition::Past(usize::MAX));
     }
 }

@@ -104,12 +104,7 @@ fn place(json: &mut Json<'_>, place: Option<AddressPosition>) -> Result {
     json.plain_or_null("bytes", place.map(AddressPosition::bytes))
 }
 
-fn block(
-    json: &mut Json<'_>,
-    key: &str,
-    block: Option<&BlockInfo<'_>>,
-    now: Option<&Report<'_>>,
-) -> Result {
+fn block(json: &mut Json<'_>, key: &str, block: Option<&BlockInfo<'_>>, now: Option<&Report<'_>>) -> Result {
     object_or_null(json, key, block, |json, block| {
         address(json, "address", block.address)?;
         json.plain("size", block.size)?;
@@ -131,12 +126,7 @@ fn block(
     })
 }
 
-fn actor(
-    json: &mut Json<'_>,
-    key: &str,
-    actor: Option<&Actor<'_>>,
-    now: Option<&Report<'_>>,
-) -> Result {
+fn actor(json: &mut Json<'_>, key: &str, actor: Option<&Actor<'_>>, now: Option<&Report<'_>>) -> Result {
     object_or_null(json, key, actor, |json, actor| {
         json.plain("thread", actor.thread)?;
         let mut name = [0; 16];

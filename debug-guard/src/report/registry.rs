@@ -64,28 +64,14 @@ const PATIENCE: usize = 10_000;
 
 impl<const N: usize> GuardRegistry<N> {
     pub(super) const fn new() -> Self {
-        Self(
-            [const {
-                GuardSlot {
-                    entry: AtomicPtr::new(null_mut()),
-                    readers: AtomicUsize::new(0),
-                }
-            }; N],
-        )
+        Self([const { GuardSlot { entry: AtomicPtr::new(null_mut()), readers: AtomicUsize::new(0) } }; N])
     }
 
     /// # Safety
     /// `entry` and its guard stay valid and in place until [`leave`](Self::leave) returned true for the slot.
     pub(crate) unsafe fn enter(&self, entry: *const GuardEntry) -> Option<GuardSlotId> {
         let sits = |slot: &GuardSlot| {
-            slot.entry
-                .compare_exchange(
-                    null_mut(),
-                    entry.cast_mut(),
-                    Ordering::SeqCst,
-                    Ordering::Relaxed,
-                )
-                .is_ok()
+            slot.entry.compare_exchange(null_mut(), entry.cast_mut(), Ordering::SeqCst, Ordering::Relaxed).is_ok()
         };
         self.0.iter().position(sits).map(GuardSlotId)
     }
@@ -108,10 +94,7 @@ impl<const N: usize> GuardRegistry<N> {
     }
 
     /// Stops when one guard's answer is `Some`. Async-signal-safe.
-    pub(crate) fn query<R>(
-        &self,
-        mut question: impl FnMut(&dyn ReportingGuard) -> Option<R>,
-    ) -> Option<R> {
+    pub(crate) fn query<R>(&self, mut question: impl FnMut(&dyn ReportingGuard) -> Option<R>) -> Option<R> {
         self.0.iter().find_map(|slot| {
             if slot.entry.load(Ordering::Relaxed).is_null() {
                 return None;

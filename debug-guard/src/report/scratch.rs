@@ -20,12 +20,8 @@ struct ScratchCell(UnsafeCell<Scratch>);
 unsafe impl Sync for ScratchCell {}
 
 /// Parent and child use different ones: a report's function may fork, and its data must stay while the child reports.
-static SCRATCH: [ScratchCell; 2] = [const {
-    ScratchCell(UnsafeCell::new(Scratch {
-        mapping: [0; 256],
-        out: [0; OUT],
-    }))
-}; 2];
+static SCRATCH: [ScratchCell; 2] =
+    [const { ScratchCell(UnsafeCell::new(Scratch { mapping: [0; 256], out: [0; OUT] })) }; 2];
 
 static REPORTER: ReporterTurn = ReporterTurn(AtomicU64::new(0));
 
@@ -68,10 +64,7 @@ impl ReporterTurn {
             // A thread of the parent process does not exist here.
             let left_behind = holder >> 32 != u64::from(forks);
             if (holder == 0 || left_behind)
-                && self
-                    .0
-                    .compare_exchange(holder, me, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
+                && self.0.compare_exchange(holder, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
                 return Ok(ScratchGuard(self));
             }
@@ -139,9 +132,7 @@ mod tests {
         let held = turn.acquire(3, 70).expect("nobody's");
         assert_eq!(turn.acquire(3, 70).err(), Some(Unavailable::Nested));
         core::mem::forget(held);
-        let child = turn
-            .acquire(4, 70)
-            .expect("its holder is not in this process");
+        let child = turn.acquire(4, 70).expect("its holder is not in this process");
         assert_eq!(turn.acquire(4, 70).err(), Some(Unavailable::Nested));
         drop(child);
         let _held = turn.acquire(4, 71).expect("given back");

@@ -15,13 +15,7 @@ impl Display for Report<'_> {
         self.headline(f)?;
         writeln!(f, ", {}", self.detected_at.phrase())?;
         let found = self.detected_at != DetectedAt::Instruction && !self.kind.is_about_a_pointer();
-        write!(
-            f,
-            "  {}: {}, process {}",
-            if found { "found by" } else { "by" },
-            ActorName(&self.by),
-            self.process
-        )?;
+        write!(f, "  {}: {}, process {}", if found { "found by" } else { "by" }, ActorName(&self.by), self.process)?;
         writeln!(f, "; address {:#x}", self.address)?;
         if let Some(block) = &self.block {
             self.life(block, f)?;
@@ -33,12 +27,7 @@ impl Display for Report<'_> {
                 Some(block) => write!(f, "{} the block", block.place_of(changed.first))?,
                 None => write!(f, "{:#x}", changed.first)?,
             }
-            writeln!(
-                f,
-                " on: expected {}, found {}",
-                Hex(changed.expected()),
-                Hex(changed.actual())
-            )?;
+            writeln!(f, " on: expected {}, found {}", Hex(changed.expected()), Hex(changed.actual()))?;
         }
         if let (Some(block), Some(distance)) = (&self.neighbour, self.neighbour_distance) {
             let s = plural(distance);
@@ -66,12 +55,7 @@ impl Display for Report<'_> {
 impl Report<'_> {
     fn life(&self, block: &BlockInfo<'_>, f: &mut Formatter<'_>) -> Result {
         let allocated = &block.allocated;
-        write!(
-            f,
-            "  taken: by {}, allocation {}, ",
-            ActorName(allocated),
-            allocated.serial
-        )?;
+        write!(f, "  taken: by {}, allocation {}, ", ActorName(allocated), allocated.serial)?;
         self.ago(allocated, f)?;
         writeln!(f)?;
         let Some(freed) = &block.freed else {
@@ -104,18 +88,10 @@ impl Report<'_> {
                 self.block_line(f)
             }
             (ReportKind::InteriorFree, Some((block, place))) => {
-                write!(
-                    f,
-                    "{verb} of a pointer that is not the start of a block but {place} {}",
-                    BlockLine(&block)
-                )
+                write!(f, "{verb} of a pointer that is not the start of a block but {place} {}", BlockLine(&block))
             }
             (ReportKind::InteriorFree | ReportKind::ForeignFree, _) => {
-                write!(
-                    f,
-                    "{verb} of {:#x}, which is no block of guard {:?}",
-                    self.address, self.guard
-                )?;
+                write!(f, "{verb} of {:#x}, which is no block of guard {:?}", self.address, self.guard)?;
                 if !self.mapping.is_empty() {
                     write!(f, " but lies in {}", self.mapping)?;
                 }
@@ -136,12 +112,7 @@ impl Report<'_> {
                 write!(f, "{verb} through the callbacks of {:?} of ", self.by.owner)?;
                 self.block_line(f)
             }
-            (
-                ReportKind::SizeMismatch
-                | ReportKind::AlignmentMismatch
-                | ReportKind::ScopeMismatch,
-                _,
-            ) => {
+            (ReportKind::SizeMismatch | ReportKind::AlignmentMismatch | ReportKind::ScopeMismatch, _) => {
                 self.block_line(f)?;
                 f.write_str(" came back ")?;
                 let Some(back) = self.free_args else {
@@ -159,9 +130,7 @@ impl Report<'_> {
                 }
             }
             (ReportKind::HeaderDamaged, _) => self.header(f, "was overwritten"),
-            (ReportKind::HeaderMoved, _) => {
-                self.header(f, "was written for another address and copied here")
-            }
+            (ReportKind::HeaderMoved, _) => self.header(f, "was written for another address and copied here"),
             _ => self.touch(f),
         }
     }
@@ -179,11 +148,7 @@ impl Report<'_> {
         })?;
         match self.block.zip(self.place) {
             Some((block, place)) => {
-                let at = if matches!(place, AddressPosition::Inside(_)) {
-                    "at "
-                } else {
-                    ""
-                };
+                let at = if matches!(place, AddressPosition::Inside(_)) { "at " } else { "" };
                 write!(f, " {at}{place} {}", BlockLine(&block))
             }
             None => write!(f, " at {:#x}, where no block is or was", self.address),
@@ -218,24 +183,14 @@ pub(super) struct BlockLine<'a, 'b>(pub(super) &'a BlockInfo<'b>);
 
 impl Display for BlockLine<'_, '_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let BlockInfo {
-            address,
-            size,
-            align,
-            scope,
-            allocated,
-            ..
-        } = self.0;
+        let BlockInfo { address, size, align, scope, allocated, .. } = self.0;
         f.write_str(match self.0.state {
             BlockState::Live => "",
             BlockState::Freed => "freed ",
             BlockState::MovedTo(_) => "reallocated ",
         })?;
         let s = plural(*size);
-        write!(
-            f,
-            "block {address:#x} ({size} byte{s}, align {align}, scope {scope}"
-        )?;
+        write!(f, "block {address:#x} ({size} byte{s}, align {align}, scope {scope}")?;
         if !allocated.owner.is_empty() {
             write!(f, ", of {:?}", allocated.owner)?;
         }
@@ -326,22 +281,10 @@ impl Leak<'_> {
     }
 
     fn headline(&self, out: &mut dyn Write) -> Result {
-        let Self {
-            block,
-            blocks,
-            bytes,
-        } = self;
-        let (many, as_one) = if *blocks == 1 {
-            ("block", "")
-        } else {
-            ("blocks", "as ")
-        };
+        let Self { block, blocks, bytes } = self;
+        let (many, as_one) = if *blocks == 1 { ("block", "") } else { ("blocks", "as ") };
         let unit = if *bytes == 1 { "byte" } else { "bytes" };
-        write!(
-            out,
-            "{blocks} {many}, {bytes} {unit}, not given back: {as_one}{}",
-            BlockLine(block)
-        )
+        write!(out, "{blocks} {many}, {bytes} {unit}, not given back: {as_one}{}", BlockLine(block))
     }
 
     fn frames(&self, out: &mut dyn Write) -> Result {

@@ -31,11 +31,7 @@ impl Slots {
             return Err(SlotRefused::Exhausted);
         }
         let single = self.is_single(shape);
-        let ready = if single {
-            self.lists.lock().ready.pop(&self.table)
-        } else {
-            None
-        };
+        let ready = if single { self.lists.lock().ready.pop(&self.table) } else { None };
         let (cell, used) = match ready {
             Some(cell) => (cell, true),
             None => match self.fresh_run(memory, shape, request.zeroed) {
@@ -56,16 +52,9 @@ impl Slots {
     }
 
     /// Without `memory` it claims only cells that have records.
-    pub(super) fn claim(
-        &self,
-        memory: Option<&dyn HostAllocator>,
-        cells: u32,
-    ) -> Result<u32, SlotRefused> {
+    pub(super) fn claim(&self, memory: Option<&dyn HostAllocator>, cells: u32) -> Result<u32, SlotRefused> {
         loop {
-            let claim = self
-                .lists
-                .lock()
-                .claim(&self.table, self.geometry.cells(), cells);
+            let claim = self.lists.lock().claim(&self.table, self.geometry.cells(), cells);
             match claim {
                 Claim::Cell(cell) => return Ok(cell),
                 Claim::Missing(seen) => {
@@ -81,16 +70,8 @@ impl Slots {
         }
     }
 
-    fn fresh_run(
-        &self,
-        memory: &dyn HostAllocator,
-        shape: Shape,
-        zeroed: bool,
-    ) -> Result<u32, SlotRefused> {
-        let cells = self
-            .geometry
-            .cells_for(shape)
-            .ok_or(SlotRefused::Exhausted)?;
+    fn fresh_run(&self, memory: &dyn HostAllocator, shape: Shape, zeroed: bool) -> Result<u32, SlotRefused> {
+        let cells = self.geometry.cells_for(shape).ok_or(SlotRefused::Exhausted)?;
         let cell = self.claim(Some(memory), cells)?;
         let zeroed = (zeroed && !self.is_single(shape)) || shape.size > LARGE;
         let provided = self.provide(self.geometry.place(cell, shape), zeroed.then_some(shape));
@@ -110,9 +91,7 @@ impl Slots {
             // SAFETY: the cell rule (`slots`): claimed by the caller, without content.
             let content = unsafe { self.pages.provide(place.page, place.pages, pattern) };
             content.map_err(|refusal| match refusal {
-                OsRefusal::Call { call, .. }
-                    if !matches!(call, "mmap" | "mprotect" | "VirtualAlloc(MEM_COMMIT)") =>
-                {
+                OsRefusal::Call { call, .. } if !matches!(call, "mmap" | "mprotect" | "VirtualAlloc(MEM_COMMIT)") => {
                     SlotRefused::NoMemory
                 }
                 _ => SlotRefused::Exhausted,
@@ -126,8 +105,7 @@ impl Slots {
             Ok(Content::Pattern) => {}
             Ok(Content::Zero) => {
                 let (from, to) = self.extent(place);
-                let (block, end) =
-                    zeroed.map_or((to, to), |shape| (place.start, place.start + shape.size));
+                let (block, end) = zeroed.map_or((to, to), |shape| (place.start, place.start + shape.size));
                 // SAFETY: the cell rule: provided just now, for the caller alone.
                 unsafe { self.pattern.write(from, block - from) };
                 // SAFETY: the cell rule: provided just now, for the caller alone.

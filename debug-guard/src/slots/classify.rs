@@ -27,10 +27,7 @@ impl Slots {
         shape.size <= page_bytes && shape.align <= page_bytes
     }
 
-    #[expect(
-        clippy::result_large_err,
-        reason = "the answer to a good question is as large"
-    )]
+    #[expect(clippy::result_large_err, reason = "the answer to a good question is as large")]
     pub(crate) fn validate_pointer(&self, address: usize) -> Result<Known, GuardFinding> {
         let live = self.live(address);
         live.map(|block| self.known_of(block.cell, block.word, block.record))
@@ -92,11 +89,7 @@ impl Slots {
             scope: word.scope(),
             state,
             allocated: record.allocated(),
-            freed: if state == BlockState::Live {
-                Default::default()
-            } else {
-                record.freed()
-            },
+            freed: if state == BlockState::Live { Default::default() } else { record.freed() },
             mode: self.mode,
             back_end: self.pages.back_end(),
         }
@@ -115,10 +108,7 @@ impl Slots {
         let (cell, in_guard) = self.geometry.cell_of(page);
         let mut near = None;
         // The guard of a cell may hold the end of the block in front.
-        for cell in [Some(cell), cell.checked_sub(1).filter(|_| in_guard)]
-            .into_iter()
-            .flatten()
-        {
+        for cell in [Some(cell), cell.checked_sub(1).filter(|_| in_guard)].into_iter().flatten() {
             let Some(block) = self.owner(cell) else {
                 continue;
             };
@@ -142,20 +132,11 @@ impl Slots {
         let last = self.geometry.cells() - 1;
         let below = (cell.saturating_sub(REACH)..=cell.min(last)).rev();
         let above = cell..=cell.saturating_add(REACH).min(last);
-        let left = below
-            .filter_map(|cell| self.owner(cell))
-            .find(|block| block.start <= address);
-        let right = above
-            .filter_map(|cell| self.owner(cell))
-            .find(|block| block.start > address);
-        let block = left
-            .into_iter()
-            .chain(right)
-            .fold(None, |near, block| nearer(near, block, address));
-        let other = [left, right]
-            .into_iter()
-            .flatten()
-            .find(|other| block.is_some_and(|block| block.start != other.start));
+        let left = below.filter_map(|cell| self.owner(cell)).find(|block| block.start <= address);
+        let right = above.filter_map(|cell| self.owner(cell)).find(|block| block.start > address);
+        let block = left.into_iter().chain(right).fold(None, |near, block| nearer(near, block, address));
+        let other =
+            [left, right].into_iter().flatten().find(|other| block.is_some_and(|block| block.start != other.start));
         let kind = block.map_or(ReportKind::WildAccess, |block| {
             let far = distance(&block, address) > 2 * self.geometry.page_bytes();
             if far {
@@ -176,13 +157,8 @@ impl Slots {
     /// Async-signal-safe.
     pub(crate) fn land(&self, address: usize) -> bool {
         // A page beside a live block is closed again with the block.
-        let to_close = self
-            .classify_access(address)
-            .block
-            .is_some_and(|block| block.state == BlockState::Live);
-        self.geometry
-            .page_of(address)
-            .is_some_and(|page| self.pages.land(page, to_close))
+        let to_close = self.classify_access(address).block.is_some_and(|block| block.state == BlockState::Live);
+        self.geometry.page_of(address).is_some_and(|page| self.pages.land(page, to_close))
     }
 }
 

@@ -21,16 +21,9 @@ fn prefetch(start: usize) {
 impl Slots {
     /// `None` if `address` is no live block's first byte; then nothing is done. Allocates nothing. Of several threads
     /// that free one block, one does.
-    pub(crate) fn free(
-        &self,
-        address: usize,
-        request: FreeRequest,
-        found: &mut Findings<'_>,
-    ) -> Option<Freed> {
+    pub(crate) fn free(&self, address: usize, request: FreeRequest, found: &mut Findings<'_>) -> Option<Freed> {
         prefetch(address);
-        let claimed = self
-            .live(address)
-            .and_then(|block| Some((self.claim_free(&block)?, block)));
+        let claimed = self.live(address).and_then(|block| Some((self.claim_free(&block)?, block)));
         let Some((oldest, block)) = claimed else {
             found(self.classify_bad_free(address));
             return None;
@@ -43,9 +36,8 @@ impl Slots {
         self.close_sides(block.place);
         let (shape, scope) = (block.word.shape(), block.word.scope());
         let redzone = self.mended_redzone(block.place, shape);
-        let agrees = request.layout.size() == shape.size
-            && request.layout.align() == shape.align
-            && request.scope == scope;
+        let agrees =
+            request.layout.size() == shape.size && request.layout.align() == shape.align && request.scope == scope;
         if !agrees || redzone.is_some() {
             self.report_free(&block, request, redzone.unwrap_or_default(), found);
         }
@@ -55,10 +47,7 @@ impl Slots {
         } else if !single || !self.send_on(&block) {
             self.revoke(&block);
         }
-        Some(Freed {
-            size: shape.size,
-            mode: self.mode,
-        })
+        Some(Freed { size: shape.size, mode: self.mode })
     }
 
     /// `None` if another thread is faster; else a block that leaves quarantine.
@@ -74,18 +63,9 @@ impl Slots {
     }
 
     #[cold]
-    fn report_free(
-        &self,
-        block: &FoundBlock<'_>,
-        request: FreeRequest,
-        redzone: Redzone,
-        found: &mut Findings<'_>,
-    ) {
+    fn report_free(&self, block: &FoundBlock<'_>, request: FreeRequest, redzone: Redzone, found: &mut Findings<'_>) {
         let known = self.known_of(block.cell, block.word.with(SlotKind::Leaving), block.record);
-        request
-            .mismatches(known)
-            .chain(redzone.findings(known))
-            .for_each(found);
+        request.mismatches(known).chain(redzone.findings(known)).for_each(found);
     }
 
     /// The page of the block that left quarantine is ready for another.
@@ -117,12 +97,7 @@ impl Slots {
         if let Some(record) = self.table.get(cell) {
             let word = record.word();
             let place = self.geometry.place(cell, word.shape());
-            self.revoke(&FoundBlock {
-                cell,
-                record,
-                word,
-                place,
-            });
+            self.revoke(&FoundBlock { cell, record, word, place });
         }
     }
 
@@ -139,8 +114,7 @@ impl Slots {
         // SAFETY: the cell rule: a freed block's page, provided, this thread's alone.
         unsafe { self.pattern.write(place.start, shape.size) };
         let redzone = self.mended_redzone(place, shape);
-        let changed =
-            written.or_else(|| redzone.and_then(|redzone| redzone.front.or(redzone.behind)));
+        let changed = written.or_else(|| redzone.and_then(|redzone| redzone.front.or(redzone.behind)));
         if let Some(changed) = changed {
             found(self.late(cell, record, changed));
         }
@@ -150,19 +124,11 @@ impl Slots {
     #[cold]
     pub(super) fn late(&self, cell: u32, record: &CellRecord, changed: Changed) -> GuardFinding {
         // Under Strict the page, and its content, may have come from another cell.
-        let from = record
-            .came_from
-            .load(Relaxed)
-            .checked_sub(1)
-            .unwrap_or(cell);
+        let from = record.came_from.load(Relaxed).checked_sub(1).unwrap_or(cell);
         let guard = |cell| self.geometry.address(self.geometry.guard_of(cell));
         let away = guard(cell).wrapping_sub(guard(from));
         let first = changed.first.wrapping_sub(away);
-        GuardFinding::of_change(
-            ReportKind::UseAfterFree,
-            self.known(from),
-            Changed { first, ..changed },
-        )
+        GuardFinding::of_change(ReportKind::UseAfterFree, self.known(from), Changed { first, ..changed })
     }
 
     /// The page moves to another cell, which is ready then.
@@ -175,10 +141,7 @@ impl Slots {
             return false;
         };
         // SAFETY: the cell rule: this thread's alone.
-        unsafe {
-            self.pattern
-                .write(block.place.start, block.word.shape().size)
-        };
+        unsafe { self.pattern.write(block.place.start, block.word.shape().size) };
         let pages = [block.cell, to].map(|cell| self.geometry.guard_of(cell) + 1);
         // SAFETY: the cell rule: out of use, and claimed.
         let moved = unsafe { self.pages.pass_on(pages[0], pages[1]) }.unwrap_or(false);

@@ -37,25 +37,15 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn new(layout: Layout, right: bool) -> Self {
-        Self {
-            size: layout.size(),
-            align: layout.align(),
-            right,
-        }
+        Self { size: layout.size(), align: layout.align(), right }
     }
 }
 
 impl Geometry {
     pub(super) fn new(base: usize, pages: usize, page_shift: u32) -> Option<Self> {
         let cells = pages.checked_sub(1)? / STRIDE;
-        let cells = u32::try_from(cells)
-            .ok()
-            .filter(|&cells| cells > 0 && cells < u32::MAX)?;
-        Some(Self {
-            base,
-            page_shift,
-            cells,
-        })
+        let cells = u32::try_from(cells).ok().filter(|&cells| cells > 0 && cells < u32::MAX)?;
+        Some(Self { base, page_shift, cells })
     }
 
     pub(super) const fn cells(&self) -> u32 {
@@ -72,11 +62,7 @@ impl Geometry {
 
     pub(super) const fn page_of(&self, address: usize) -> Option<usize> {
         let page = address.wrapping_sub(self.base) >> self.page_shift;
-        if address >= self.base && page <= self.cells as usize * STRIDE {
-            Some(page)
-        } else {
-            None
-        }
+        if address >= self.base && page <= self.cells as usize * STRIDE { Some(page) } else { None }
     }
 
     /// The flag: the page is the cell's guard. The region's last page counts as the guard of a further cell.
@@ -101,14 +87,9 @@ impl Geometry {
         if shape.size == 0 && left_out > 0 {
             return None;
         }
-        let pages = self
-            .pages_of(shape.size)
-            .checked_add(left_out)?
-            .checked_add(1)?;
+        let pages = self.pages_of(shape.size).checked_add(left_out)?.checked_add(1)?;
         let cells = pages.div_ceil(STRIDE);
-        u32::try_from(cells)
-            .ok()
-            .filter(|&cells| cells <= self.cells)
+        u32::try_from(cells).ok().filter(|&cells| cells <= self.cells)
     }
 
     /// `cell` is the first of the block's run.
@@ -119,27 +100,18 @@ impl Geometry {
         let from = self.address(first);
         if shape.align > page_bytes {
             let start = from.wrapping_add(shape.align - 1) & !(shape.align - 1);
-            return BlockPlacement {
-                start,
-                page: first + ((start.wrapping_sub(from)) >> self.page_shift),
-                pages,
-            };
+            return BlockPlacement { start, page: first + ((start.wrapping_sub(from)) >> self.page_shift), pages };
         }
         let start = if shape.size == 0 {
             // An access on either side of the middle of the guard is stopped too.
             let half = page_bytes / 2;
-            from.wrapping_add(page_bytes)
-                .wrapping_add(if shape.align <= half { half } else { 0 })
+            from.wrapping_add(page_bytes).wrapping_add(if shape.align <= half { half } else { 0 })
         } else if shape.right {
             from.wrapping_add(((pages << self.page_shift) - shape.size) & !(shape.align - 1))
         } else {
             from
         };
-        BlockPlacement {
-            start,
-            page: first,
-            pages,
-        }
+        BlockPlacement { start, page: first, pages }
     }
 }
 
@@ -156,28 +128,9 @@ mod tests {
     }
 
     fn shapes() -> impl Iterator<Item = Shape> {
-        let sizes = [
-            0,
-            1,
-            7,
-            61,
-            64,
-            PAGE - 1,
-            PAGE,
-            PAGE + 1,
-            3 * PAGE,
-            3 * PAGE + 5,
-            300_000,
-            1 << 20,
-        ];
+        let sizes = [0, 1, 7, 61, 64, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE, 3 * PAGE + 5, 300_000, 1 << 20];
         sizes.into_iter().flat_map(|size| {
-            (0..=22).flat_map(move |log| {
-                [true, false].map(|right| Shape {
-                    size,
-                    align: 1 << log,
-                    right,
-                })
-            })
+            (0..=22).flat_map(move |log| [true, false].map(|right| Shape { size, align: 1 << log, right }))
         })
     }
 
@@ -193,20 +146,14 @@ mod tests {
                 for cell in [0, 1, 77] {
                     let place = g.place(cell, shape);
                     assert_eq!(place.start % shape.align, 0, "{shape:?}");
-                    assert!(
-                        place.page > g.guard_of(cell),
-                        "the guard in front is kept: {shape:?}"
-                    );
+                    assert!(place.page > g.guard_of(cell), "the guard in front is kept: {shape:?}");
                     assert!(
                         place.page + place.pages <= g.guard_of(cell + cells),
                         "the guard behind is kept: {shape:?}"
                     );
                     if shape.size > 0 {
                         assert!(place.start >= g.address(place.page), "{shape:?}");
-                        assert!(
-                            place.start + shape.size <= g.address(place.page + place.pages),
-                            "{shape:?}"
-                        );
+                        assert!(place.start + shape.size <= g.address(place.page + place.pages), "{shape:?}");
                     }
                 }
             }
@@ -219,10 +166,7 @@ mod tests {
         for shape in shapes().filter(|shape| shape.size > 0 && shape.align <= PAGE) {
             let place = g.place(5, shape);
             if shape.right {
-                assert!(
-                    g.address(place.page + place.pages) - (place.start + shape.size) < shape.align,
-                    "{shape:?}"
-                );
+                assert!(g.address(place.page + place.pages) - (place.start + shape.size) < shape.align, "{shape:?}");
             } else {
                 assert_eq!(place.start, g.address(place.page), "{shape:?}");
             }
@@ -233,14 +177,7 @@ mod tests {
     fn a_block_of_no_bytes_stands_in_the_guard_behind_its_cell() {
         let g = geometry();
         for align in [1, 16, 2048, 4096] {
-            let place = g.place(
-                3,
-                Shape {
-                    size: 0,
-                    align,
-                    right: true,
-                },
-            );
+            let place = g.place(3, Shape { size: 0, align, right: true });
             assert_eq!(g.page_of(place.start), Some(g.guard_of(4)));
             assert_eq!(place.start % align, 0);
         }
@@ -252,14 +189,9 @@ mod tests {
         assert_eq!(g.page_of(g.address(0) - 1), None);
         assert_eq!(g.cells(), 1 << 15);
         for cell in [0, 1, 9, g.cells() - 1] {
+            assert_eq!(g.page_of(g.address(g.guard_of(cell))).map(|page| g.cell_of(page)), Some((cell, true)));
             assert_eq!(
-                g.page_of(g.address(g.guard_of(cell)))
-                    .map(|page| g.cell_of(page)),
-                Some((cell, true))
-            );
-            assert_eq!(
-                g.page_of(g.address(g.guard_of(cell) + 1) + 4095)
-                    .map(|page| g.cell_of(page)),
+                g.page_of(g.address(g.guard_of(cell) + 1) + 4095).map(|page| g.cell_of(page)),
                 Some((cell, false))
             );
         }
@@ -271,29 +203,10 @@ mod tests {
     #[test]
     fn t31_what_no_region_holds_is_refused_without_wrapping() {
         let g = geometry();
-        for size in [
-            1 << 40,
-            isize::MAX as usize,
-            isize::MAX as usize - 4095,
-            usize::MAX,
-        ] {
-            assert_eq!(
-                g.cells_for(Shape {
-                    size,
-                    align: 1,
-                    right: true
-                }),
-                None
-            );
+        for size in [1 << 40, isize::MAX as usize, isize::MAX as usize - 4095, usize::MAX] {
+            assert_eq!(g.cells_for(Shape { size, align: 1, right: true }), None);
         }
-        assert_eq!(
-            g.cells_for(Shape {
-                size: 1,
-                align: 1 << 62,
-                right: true
-            }),
-            None
-        );
+        assert_eq!(g.cells_for(Shape { size: 1, align: 1 << 62, right: true }), None);
         assert_eq!(Geometry::new(0x1000, 2, 12).map(|g| g.cells()), None);
         assert_eq!(Geometry::new(0x1000, 3, 12).map(|g| g.cells()), Some(1));
     }

@@ -28,11 +28,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    const EMPTY: Self = Self {
-        first: NONE,
-        last: NONE,
-        len: 0,
-    };
+    const EMPTY: Self = Self { first: NONE, last: NONE, len: 0 };
 
     pub(super) const fn len(&self) -> u32 {
         self.len
@@ -91,13 +87,7 @@ const fn class_of(cells: u32) -> usize {
 
 impl Lists {
     pub(super) const fn new(random: u64) -> Self {
-        Self {
-            next: 0,
-            quarantine: Queue::EMPTY,
-            ready: Queue::EMPTY,
-            gone: [Queue::EMPTY; CLASSES],
-            random,
-        }
+        Self { next: 0, quarantine: Queue::EMPTY, ready: Queue::EMPTY, gone: [Queue::EMPTY; CLASSES], random }
     }
 
     /// Of cells that were never used one is left out now and then: a program that always writes one stride too far
@@ -171,9 +161,6 @@ impl Lists {
 impl Abandoned for Lists {
     /// Cells in the lists are lost, and stay as they were.
     fn abandoned(&mut self) {
-        *self = Self {
-            next: self.next,
-            ..Self::new(self.random)
-        };
+        *self = Self { next: self.next, ..Self::new(self.random) };
     }
 }

@@ -91,11 +91,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub(crate) fn new(
-        memory: &dyn HostAllocator,
-        back_end: BackEnd,
-        options: SlotOptions,
-    ) -> Result<Self, SlotsError> {
+    pub(crate) fn new(memory: &dyn HostAllocator, back_end: BackEnd, options: SlotOptions) -> Result<Self, SlotsError> {
         let calls = os::page_calls(back_end).ok_or(SlotsError::Os(OsRefusal::Unavailable))?;
         Self::with_calls(memory, calls, options)
     }
@@ -116,11 +112,8 @@ impl Slots {
         };
         let page_bytes = calls.page_bytes();
         let shift = page_bytes.trailing_zeros();
-        let geometry =
-            Geometry::new(pages.base(), pages.pages(), shift).ok_or(SlotsError::TooFewPages)?;
-        let page = memory
-            .allocate(pattern_layout(page_bytes)?, SCOPE)
-            .map_err(|_| SlotsError::NoMemory)?;
+        let geometry = Geometry::new(pages.base(), pages.pages(), shift).ok_or(SlotsError::TooFewPages)?;
+        let page = memory.allocate(pattern_layout(page_bytes)?, SCOPE).map_err(|_| SlotsError::NoMemory)?;
         // SAFETY: allocated above with so many bytes; stays until `close`.
         let pattern = unsafe { Pattern::fill(page, page_bytes, os::random_u64()) };
         let limit = options.quarantine_bytes / page_bytes;

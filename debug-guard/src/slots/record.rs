@@ -104,16 +104,8 @@ pub(super) enum SlotKind {
 }
 
 impl SlotKind {
-    const ALL: [Self; 8] = [
-        Self::Never,
-        Self::Ready,
-        Self::Live,
-        Self::Leaving,
-        Self::Kept,
-        Self::Gone,
-        Self::Body,
-        Self::BodyGone,
-    ];
+    const ALL: [Self; 8] =
+        [Self::Never, Self::Ready, Self::Live, Self::Leaving, Self::Kept, Self::Gone, Self::Body, Self::BodyGone];
 
     pub(super) const fn is_body(self) -> bool {
         matches!(self, Self::Body | Self::BodyGone)
@@ -130,24 +122,13 @@ pub(super) struct SlotState(pub(super) u64);
 const BLOCK: u64 = 1 << 63;
 
 impl SlotState {
-    pub(super) const LIMIT: usize = if usize::BITS == 64 {
-        ((1_u64 << 45) - 1) as usize
-    } else {
-        usize::MAX
-    };
+    pub(super) const LIMIT: usize = if usize::BITS == 64 { ((1_u64 << 45) - 1) as usize } else { usize::MAX };
 
     /// `shape.size` is up to [`LIMIT`](Self::LIMIT), its alignment a power of two.
     pub(super) const fn new(kind: SlotKind, shape: Shape, scope: Scope) -> Self {
         let align = shape.align.trailing_zeros() as u64;
         let size = shape.size as u64;
-        Self(
-            BLOCK
-                | size << 14
-                | align << 8
-                | (scope.as_raw() as u64) << 5
-                | (shape.right as u64) << 4
-                | kind as u64,
-        )
+        Self(BLOCK | size << 14 | align << 8 | (scope.as_raw() as u64) << 5 | (shape.right as u64) << 4 | kind as u64)
     }
 
     pub(super) const fn with(self, kind: SlotKind) -> Self {
@@ -155,18 +136,11 @@ impl SlotState {
     }
 
     pub(super) fn kind(self) -> SlotKind {
-        SlotKind::ALL
-            .get((self.0 & 15) as usize)
-            .copied()
-            .unwrap_or(SlotKind::Never)
+        SlotKind::ALL.get((self.0 & 15) as usize).copied().unwrap_or(SlotKind::Never)
     }
 
     pub(super) const fn shape(self) -> Shape {
-        Shape {
-            size: (self.0 >> 14) as usize & Self::LIMIT,
-            align: 1 << (self.0 >> 8 & 63),
-            right: self.0 & 16 != 0,
-        }
+        Shape { size: (self.0 >> 14) as usize & Self::LIMIT, align: 1 << (self.0 >> 8 & 63), right: self.0 & 16 != 0 }
     }
 
     pub(super) const fn is_block(self) -> bool {
@@ -191,11 +165,7 @@ mod slot_state_tests {
                 for scope in Scope::ALL {
                     for right in [false, true] {
                         for kind in SlotKind::ALL {
-                            let shape = Shape {
-                                size,
-                                align: 1 << log,
-                                right,
-                            };
+                            let shape = Shape { size, align: 1 << log, right };
                             let word = SlotState::new(SlotKind::Never, shape, scope).with(kind);
                             assert_eq!(
                                 (word.kind(), word.shape(), word.scope(), word.is_block()),
@@ -210,9 +180,6 @@ mod slot_state_tests {
 
     #[test]
     fn an_empty_record_was_never_anything() {
-        assert_eq!(
-            (SlotState(0).kind(), SlotState(0).is_block()),
-            (SlotKind::Never, false)
-        );
+        assert_eq!((SlotState(0).kind(), SlotState(0).is_block()), (SlotKind::Never, false));
     }
 }

@@ -38,20 +38,12 @@ impl Slots {
         let start = place.start.min(to);
         let end = start.saturating_add(shape.size).min(to);
         let near = if self.deep { usize::MAX } else { NEAR };
-        Margins {
-            front: from.max(start.saturating_sub(near)),
-            start,
-            end,
-            behind: to.min(end.saturating_add(near)),
-        }
+        Margins { front: from.max(start.saturating_sub(near)), start, end, behind: to.min(end.saturating_add(near)) }
     }
 
     /// The first byte, and the first behind.
     pub(super) fn extent(&self, place: BlockPlacement) -> (usize, usize) {
-        (
-            self.geometry.address(place.page),
-            self.geometry.address(place.page + place.pages),
-        )
+        (self.geometry.address(place.page), self.geometry.address(place.page + place.pages))
     }
 
     /// `None` if all bytes are the pattern; else it is written again. Only this thread has the block, or the lists
@@ -68,10 +60,7 @@ impl Slots {
 
     #[cold]
     fn mend(&self, margins: Margins) -> Redzone {
-        let sides = [
-            (margins.front, margins.start),
-            (margins.end, margins.behind),
-        ];
+        let sides = [(margins.front, margins.start), (margins.end, margins.behind)];
         // SAFETY: the cell rule: provided, and outside of the block's bytes.
         let [front, behind] = sides.map(|(from, to)| unsafe { self.pattern.mend(from, to) });
         Redzone { front, behind }
@@ -130,10 +119,7 @@ impl Pattern {
         while len > 0 {
             let part = self.partial(address, len);
             // SAFETY: this function's contract; the pattern is elsewhere.
-            unsafe {
-                with_exposed_provenance_mut::<u8>(address)
-                    .copy_from_nonoverlapping(part.as_ptr(), part.len())
-            };
+            unsafe { with_exposed_provenance_mut::<u8>(address).copy_from_nonoverlapping(part.as_ptr(), part.len()) };
             address += part.len();
             len -= part.len();
         }
@@ -190,11 +176,7 @@ pub(super) unsafe fn fill(address: usize, len: usize, value: u8) {
 pub(super) unsafe fn poison_changed(address: usize, len: usize, all: bool) -> Option<Changed> {
     // SAFETY: this function's contract.
     let block = unsafe { bytes(address, len) };
-    let is_poison = |part: &[u8]| {
-        part.iter()
-            .fold(0, |differing, byte| differing | (byte ^ FREED))
-            == 0
-    };
+    let is_poison = |part: &[u8]| part.iter().fold(0, |differing, byte| differing | (byte ^ FREED)) == 0;
     let untouched = match (block.first_chunk::<NEAR>(), block.last_chunk::<NEAR>()) {
         (Some(first), Some(last)) if !all => is_poison(first) && is_poison(last),
         _ => is_poison(block),

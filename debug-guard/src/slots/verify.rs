@@ -58,9 +58,6 @@ impl Slots {
     #[cfg(test)]
     pub(crate) fn held(&self) -> (u32, usize) {
         let waiting = self.lists.lock().waiting();
-        (
-            waiting,
-            self.provided.load(core::sync::atomic::Ordering::Relaxed),
-        )
+        (waiting, self.provided.load(core::sync::atomic::Ordering::Relaxed))
     }
 }

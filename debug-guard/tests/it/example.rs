@@ -7,40 +7,16 @@ use testkit::{Child, skip};
 #[test]
 fn the_example_shows_a_report_in_words_and_ends_by_its_own_code() {
     let this = std::env::current_exe().expect("a path");
-    let example = this
-        .ancestors()
-        .nth(2)
-        .expect("deps, in a folder")
-        .join("examples/guarded_program");
+    let example = this.ancestors().nth(2).expect("deps, in a folder").join("examples/guarded_program");
     if !example.exists() {
-        return skip(
-            "examples",
-            "the_example_shows_a_report_in_words_and_ends_by_its_own_code",
-            "it was not built",
-        );
+        return skip("examples", "the_example_shows_a_report_in_words_and_ends_by_its_own_code", "it was not built");
     }
     for (mistake, code, said) in [
         (None, 0, None),
-        (
-            Some("overflow"),
-            1,
-            Some("overflow: write 0 bytes past the end of block "),
-        ),
-        (
-            Some("late"),
-            1,
-            Some("use-after-free: write at offset 0 into freed block "),
-        ),
-        (
-            Some("twice"),
-            1,
-            Some("double-free: second free of freed block "),
-        ),
-        (
-            Some("leak"),
-            2,
-            Some("leak: 1 block, 100 bytes, not given back: block "),
-        ),
+        (Some("overflow"), 1, Some("overflow: write 0 bytes past the end of block ")),
+        (Some("late"), 1, Some("use-after-free: write at offset 0 into freed block ")),
+        (Some("twice"), 1, Some("double-free: second free of freed block ")),
+        (Some("leak"), 2, Some("leak: 1 block, 100 bytes, not given back: block ")),
     ] {
         let done = Child::new(&example).args(mistake).run();
         done.assert_code(code);
@@ -53,14 +29,9 @@ fn the_example_shows_a_report_in_words_and_ends_by_its_own_code() {
             .collect();
         assert_eq!(reports.len(), usize::from(said.is_some()), "{done}");
         assert!(
-            said.is_none_or(
-                |said| reports[0].starts_with(said) && reports[0].contains("(100 bytes, align 1")
-            ),
+            said.is_none_or(|said| reports[0].starts_with(said) && reports[0].contains("(100 bytes, align 1")),
             "{done}"
         );
-        assert!(
-            !done.stderr.contains("{\"debug_guard\""),
-            "for people alone: {done}"
-        );
+        assert!(!done.stderr.contains("{\"debug_guard\""), "for people alone: {done}");
     }
 }

@@ -6,8 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use alloc_core::{
-    AllocError, AllocatorTraits, Context, ContextOptions, FromGlobalAlloc, HostAllocator,
-    HostError, Scope, TryVec,
+    AllocError, AllocatorTraits, Context, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Scope, TryVec,
 };
 use debug_guard::{FailingAllocator, Fault, Guard, GuardOptions, Mode, OnReport, Stacks};
 
@@ -46,10 +45,7 @@ fn t46_nth_fails_alone_and_from_fails_on() {
 
     host.disarm();
     assert!(takes(&host, 8, Scope::Object));
-    assert_eq!(
-        (host.requests(), host.refused(), host.live_bytes()),
-        (5, 2, 0)
-    );
+    assert_eq!((host.requests(), host.refused(), host.live_bytes()), (5, 2, 0));
 }
 
 #[test]
@@ -101,12 +97,10 @@ fn a_refused_grow_or_shrink_leaves_the_block() {
         [7; 16]
     );
     // SAFETY: the refused resizes left the block live.
-    let block =
-        unsafe { host.resize(block, bytes(16), bytes(8), Scope::Object) }.expect("request 1");
+    let block = unsafe { host.resize(block, bytes(16), bytes(8), Scope::Object) }.expect("request 1");
     assert_eq!(host.live_bytes(), 8);
     // SAFETY: the live block of this host.
-    let block =
-        unsafe { host.resize(block, bytes(8), bytes(24), Scope::Object) }.expect("request 2");
+    let block = unsafe { host.resize(block, bytes(8), bytes(24), Scope::Object) }.expect("request 2");
     assert_eq!((host.live_bytes(), host.requests()), (24, 3));
     // SAFETY: the live block of this host.
     unsafe { host.deallocate(block, bytes(24), Scope::Object) };
@@ -118,15 +112,12 @@ fn size_zero_and_freeing_are_never_refused() {
     let host = host(Fault::Never);
     let block = host.allocate(bytes(16), Scope::Object).expect("16 bytes");
     host.arm(Fault::From(0));
-    let nothing = host
-        .allocate(bytes(0), Scope::Object)
-        .expect("size 0 takes nothing");
+    let nothing = host.allocate(bytes(0), Scope::Object).expect("size 0 takes nothing");
     assert_eq!(nothing.as_ptr().addr() % 8, 0);
     // SAFETY: the answer to a request for 0 bytes.
     unsafe { host.deallocate(nothing, bytes(0), Scope::Object) };
     // SAFETY: the live block of this host.
-    let nothing = unsafe { host.resize(block, bytes(16), bytes(0), Scope::Object) }
-        .expect("a shrink to 0 frees");
+    let nothing = unsafe { host.resize(block, bytes(16), bytes(0), Scope::Object) }.expect("a shrink to 0 frees");
     assert_eq!((host.live_bytes(), host.requests()), (0, 0));
     // SAFETY: the answer to a request for 0 bytes. Growing it is a request like any other.
     assert!(unsafe { host.resize(nothing, bytes(0), bytes(8), Scope::Object) }.is_err());
@@ -134,34 +125,15 @@ fn size_zero_and_freeing_are_never_refused() {
 
 #[test]
 fn a_refusal_says_who_refused() {
-    let outer = FailingAllocator::new(
-        FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::From(1)),
-        Fault::Nth(0),
-    );
+    let outer = FailingAllocator::new(FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::From(1)), Fault::Nth(0));
     assert!(outer.allocate(bytes(8), Scope::Object).is_err());
-    assert_eq!(
-        outer.refusal(bytes(8), Scope::Object),
-        HostError::OutOfHostMemory {
-            bytes: 8,
-            scope: Scope::Object
-        }
-    );
-    assert_eq!(
-        (outer.refused(), outer.inner().requests()),
-        (1, 0),
-        "what the plan refuses is not forwarded"
-    );
+    assert_eq!(outer.refusal(bytes(8), Scope::Object), HostError::OutOfHostMemory { bytes: 8, scope: Scope::Object });
+    assert_eq!((outer.refused(), outer.inner().requests()), (1, 0), "what the plan refuses is not forwarded");
 
-    let block = outer
-        .allocate(bytes(8), Scope::Object)
-        .expect("both let it pass");
+    let block = outer.allocate(bytes(8), Scope::Object).expect("both let it pass");
     assert!(outer.allocate(bytes(8), Scope::Object).is_err());
     assert_eq!((outer.refused(), outer.inner().refused()), (1, 1));
-    assert_eq!(
-        outer.live_bytes(),
-        8,
-        "a refusal of the allocator behind charges nothing"
-    );
+    assert_eq!(outer.live_bytes(), 8, "a refusal of the allocator behind charges nothing");
     // SAFETY: the live block of `outer`.
     unsafe { outer.deallocate(block, bytes(8), Scope::Object) };
 }
@@ -178,10 +150,7 @@ fn threads_never_exceed_a_limit_and_one_request_is_the_nth() {
             });
         }
     });
-    assert_eq!(
-        (host.requests(), host.refused(), host.live_bytes()),
-        (4_000, 1, 0)
-    );
+    assert_eq!((host.requests(), host.refused(), host.live_bytes()), (4_000, 1, 0));
 
     host.arm(Fault::LiveBytes(24));
     std::thread::scope(|threads| {
@@ -204,16 +173,11 @@ fn t46_one_context_fails_and_the_others_do_not() {
     let root = unsafe { Context::root(&host, ContextOptions::new("root")) }.expect("a root");
     let images = root.child("VkImage").expect("a child");
     let views = root.child("VkImageView").expect("a child");
-    let took =
-        |context: &Context| TryVec::<u8, &Context>::try_with_capacity_in(64, context).is_ok();
+    let took = |context: &Context| TryVec::<u8, &Context>::try_with_capacity_in(64, context).is_ok();
 
     host.arm("context=VkImage:1".parse().expect("a plan"));
     let seen = [&images, &views, &images, &views, &root, &images].map(took);
-    assert_eq!(
-        seen,
-        [true, true, false, true, true, false],
-        "the context's second request and every later one"
-    );
+    assert_eq!(seen, [true, true, false, true, true, false], "the context's second request and every later one");
     assert_eq!(host.refused(), 2);
 
     host.arm("context=VkImage*".parse().expect("a plan"));
@@ -229,9 +193,7 @@ fn t46_one_context_fails_and_the_others_do_not() {
 fn t46_what_is_too_large_fails() {
     let host = host(Fault::SizeAbove(64));
     assert!(
-        takes(&host, 64, Scope::Object)
-            && !takes(&host, 65, Scope::Object)
-            && !takes(&host, 1 << 30, Scope::Object)
+        takes(&host, 64, Scope::Object) && !takes(&host, 65, Scope::Object) && !takes(&host, 1 << 30, Scope::Object)
     );
     let block = host.allocate(bytes(60), Scope::Object).expect("60 of 64");
     // SAFETY: the live block of this host. The new size counts, not the growth.
@@ -245,9 +207,7 @@ fn t46_what_is_too_large_fails() {
 fn t46_one_in_k_fails_and_the_seed_says_which() {
     let refusals = |text: &str| {
         let host = host(text.parse().expect("a plan"));
-        (0..20_000)
-            .filter(|_| !takes(&host, 8, Scope::Object))
-            .collect::<Vec<u32>>()
+        (0..20_000).filter(|_| !takes(&host, 8, Scope::Object)).collect::<Vec<u32>>()
     };
     let first = refusals("one-in=100,seed=7");
     // 200 are expected; five standard deviations (14.1) to each side, once in two million seeds outside.
@@ -255,10 +215,7 @@ fn t46_one_in_k_fails_and_the_seed_says_which() {
     assert_eq!(first, refusals("one-in=100,seed=7"));
     assert_ne!(first, refusals("one-in=100,seed=8"));
     assert_eq!(refusals("one-in=1").len(), 20_000);
-    let none = Fault::OneIn {
-        requests: 0,
-        seed: 7,
-    };
+    let none = Fault::OneIn { requests: 0, seed: 7 };
     assert!(takes(&host(none), 8, Scope::Object));
 }
 
@@ -266,8 +223,7 @@ fn t46_one_in_k_fails_and_the_seed_says_which() {
 #[derive(Debug)]
 struct Rearming(AtomicBool);
 
-static IN_FRONT: FailingAllocator<Rearming> =
-    FailingAllocator::new(Rearming(AtomicBool::new(false)), Fault::Never);
+static IN_FRONT: FailingAllocator<Rearming> = FailingAllocator::new(Rearming(AtomicBool::new(false)), Fault::Never);
 
 // SAFETY: blocks are the system's.
 unsafe impl HostAllocator for Rearming {
@@ -292,40 +248,17 @@ unsafe impl HostAllocator for Rearming {
 #[test]
 fn a_plan_that_is_armed_during_a_request_owes_nothing_to_it_reenters() {
     IN_FRONT.inner().0.store(true, Relaxed);
-    assert_eq!(
-        IN_FRONT.allocate(bytes(60), Scope::Object),
-        Err(AllocError),
-        "the allocator behind refused"
-    );
-    assert_eq!(
-        (
-            IN_FRONT.live_bytes(),
-            IN_FRONT.requests(),
-            IN_FRONT.refused()
-        ),
-        (0, 0, 0)
-    );
-    let block = IN_FRONT
-        .allocate(bytes(100), Scope::Object)
-        .expect("100 of 100");
-    assert_eq!(
-        IN_FRONT.allocate(bytes(1), Scope::Object),
-        Err(AllocError),
-        "there were 100 bytes to be given"
-    );
-    assert_eq!(
-        (
-            IN_FRONT.live_bytes(),
-            IN_FRONT.requests(),
-            IN_FRONT.refused()
-        ),
-        (100, 2, 1)
-    );
+    assert_eq!(IN_FRONT.allocate(bytes(60), Scope::Object), Err(AllocError), "the allocator behind refused");
+    assert_eq!((IN_FRONT.live_bytes(), IN_FRONT.requests(), IN_FRONT.refused()), (0, 0, 0));
+    let block = IN_FRONT.allocate(bytes(100), Scope::Object).expect("100 of 100");
+    assert_eq!(IN_FRONT.allocate(bytes(1), Scope::Object), Err(AllocError), "there were 100 bytes to be given");
+    assert_eq!((IN_FRONT.live_bytes(), IN_FRONT.requests(), IN_FRONT.refused()), (100, 2, 1));
     // SAFETY: the live block of this host.
     unsafe { IN_FRONT.deallocate(block, bytes(100), Scope::Object) };
 }
 
-/// Neither plan refuses anything that is asked for here; one that has its kind from one and its number from the other does.
+/// Neither plan refuses anything that is asked for here; one that has its kind from one and its number from the other
+/// does.
 #[test]
 fn arm_during_use_leaves_one_plan_and_no_mixture() {
     const ROUNDS: u64 = if cfg!(miri) { 100 } else { 20_000 };
@@ -377,24 +310,19 @@ fn arm_during_use_leaves_no_number_out() {
     assert_eq!(refused, ROUNDS, "one of each plan's requests was its first");
 }
 
-/// A guard that panics reports what comes back to it wrongly when all is done: so the bytes that were freed are live no more.
+/// A guard that panics reports what comes back to it wrongly when all is done: so the bytes that were freed are live no
+/// more.
 #[test]
 fn what_an_allocator_behind_did_that_unwinds_is_counted() {
-    let options = GuardOptions::new(Mode::Cookie)
-        .check_every(2)
-        .stacks(Stacks::Off)
-        .json(false)
-        .on_report(OnReport::Panic);
+    let options =
+        GuardOptions::new(Mode::Cookie).check_every(2).stacks(Stacks::Off).json(false).on_report(OnReport::Panic);
     let guard = Guard::new(FromGlobalAlloc::SYSTEM, options);
     let host = FailingAllocator::new(guard.expect("memory"), Fault::Never);
     let block = host.allocate(bytes(40), Scope::Object).expect("memory");
     // SAFETY: the live block of this host, on purpose with another scope than it has.
     let free = || unsafe { host.deallocate(block, bytes(40), Scope::Cache) };
     catch_unwind(AssertUnwindSafe(free)).expect_err("a mismatch is reported");
-    assert_eq!(
-        (host.live_bytes(), host.inner().stats().live_blocks),
-        (0, 0)
-    );
+    assert_eq!((host.live_bytes(), host.inner().stats().live_blocks), (0, 0));
 
     let block = host.allocate(bytes(40), Scope::Object).expect("memory");
     // SAFETY: broken on purpose: the byte behind the block is the guard's.
@@ -402,10 +330,7 @@ fn what_an_allocator_behind_did_that_unwinds_is_counted() {
     let late = host.allocate(bytes(7), Scope::Object).expect("memory");
     catch_unwind(AssertUnwindSafe(|| host.allocate(bytes(30), Scope::Object)))
         .expect_err("the fourth request looks at all blocks");
-    assert_eq!(
-        (host.live_bytes(), host.inner().stats().live_blocks),
-        (47, 2)
-    );
+    assert_eq!((host.live_bytes(), host.inner().stats().live_blocks), (47, 2));
     for (block, size) in [(block, 40), (late, 7)] {
         // SAFETY: a live block of this host.
         unsafe { host.deallocate(block, bytes(size), Scope::Object) };

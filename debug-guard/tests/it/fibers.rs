@@ -20,9 +20,7 @@ const SMALL: usize = 128 << 10;
 fn guard(options: GuardOptions) -> &'static Guarded {
     let made = Guard::new(
         FromGlobalAlloc::SYSTEM,
-        options
-            .stacks(Stacks::Fast)
-            .on_report(OnReport::Call(|r| eprintln!("{r}"))),
+        options.stacks(Stacks::Fast).on_report(OnReport::Call(|r| eprintln!("{r}"))),
     );
     GUARD.get_or_init(|| made.expect("a guard"))
 }
@@ -45,10 +43,11 @@ extern "C" fn work() {
     }
 }
 
-/// Runs [`work`] on the stack that ends at `top`, with `register` in the frame pointer's register: code that keeps no frame pointers has
-/// anything in it.
+/// Runs [`work`] on the stack that ends at `top`, with `register` in the frame pointer's register: code that keeps no
+/// frame pointers has anything in it.
 fn on(top: usize, register: usize) {
-    // SAFETY: a stack that nobody else is on; both registers are as before afterwards, and what a call may change is told.
+    // SAFETY: a stack that nobody else is on; both registers are as before afterwards, and what a call may change is
+    // told.
     unsafe {
         asm!(
             "mov r12, rsp",
@@ -71,11 +70,7 @@ fn on(top: usize, register: usize) {
 /// New memory, at `place` if that is not 0.
 fn map(place: usize, bytes: usize) -> Option<usize> {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
-    let fixed = if place == 0 {
-        0
-    } else {
-        libc::MAP_FIXED_NOREPLACE
-    };
+    let fixed = if place == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
     // SAFETY: nothing that is there is replaced.
     let base = unsafe { libc::mmap(without_provenance_mut(place), bytes, rights, kind, -1, 0) };
@@ -90,7 +85,8 @@ fn unmap(base: usize, bytes: usize) {
     );
 }
 
-/// A fiber below a buffer, of both of which the kernel makes one mapping; then the buffer goes, and the register points there still.
+/// A fiber below a buffer, of both of which the kernel makes one mapping; then the buffer goes, and the register points
+/// there still.
 fn a_buffer_goes() {
     let guard = GUARD.get().expect("made before");
     let stack = map(0, 2 * STACK).expect("there is room");
@@ -105,16 +101,13 @@ fn a_buffer_goes() {
 
 #[test]
 fn a_fiber_runs_on_when_what_was_above_its_stack_is_gone() {
-    Child::alone(
-        "a_fiber_runs_on_when_what_was_above_its_stack_is_gone",
-        || {
-            guard(GuardOptions::new(Mode::Cookie));
-            work();
-            // The process's first thread may be another than this one.
-            a_buffer_goes();
-            std::thread::spawn(a_buffer_goes).join().expect("as well");
-        },
-    );
+    Child::alone("a_fiber_runs_on_when_what_was_above_its_stack_is_gone", || {
+        guard(GuardOptions::new(Mode::Cookie));
+        work();
+        // The process's first thread may be another than this one.
+        a_buffer_goes();
+        std::thread::spawn(a_buffer_goes).join().expect("as well");
+    });
 }
 
 #[test]
@@ -124,22 +117,13 @@ fn fenced_memory_above_a_fiber_is_not_reported_when_a_walk_meets_it() {
         if !BackEnds::probe().offers(BackEnd::GuardMarkers) {
             return testkit::skip("guard-markers", TEST, "the kernel has no guard markers");
         }
-        let guard = guard(
-            GuardOptions::new(Mode::Strict)
-                .pages(256)
-                .back_end(BackEnd::GuardMarkers),
-        );
-        // The closed page above a block lies in one mapping with it here, so that the kernel's list says that a walk may read on.
-        let stack = guard
-            .allocate(layout(SMALL), Scope::Object)
-            .expect("a block");
+        let guard = guard(GuardOptions::new(Mode::Strict).pages(256).back_end(BackEnd::GuardMarkers));
+        // The closed page above a block lies in one mapping with it here, so that the kernel's list says that a walk
+        // may read on.
+        let stack = guard.allocate(layout(SMALL), Scope::Object).expect("a block");
         let closed = stack.addr().get() + SMALL;
         on(closed, closed);
-        assert_eq!(
-            guard.stats().reports,
-            0,
-            "the guard's own reading is no mistake of the program's"
-        );
+        assert_eq!(guard.stats().reports, 0, "the guard's own reading is no mistake of the program's");
         // SAFETY: the end of the block.
         let behind = unsafe { stack.add(SMALL) };
         // SAFETY: not a byte of the program's; the guard has a page land there.

@@ -8,13 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-use alloc_core::{
-    Context, ContextOptions, FromGlobalAlloc, HostAllocator, PointerStatus, Scope, TryVec,
-    with_front,
-};
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator, PointerStatus, Scope, TryVec, with_front};
 use debug_guard::{
-    BackEnd, BackEnds, DetectedAt, FailingAllocator, Fault, Guard, GuardOptions, LeakMark, Mode,
-    OnReport, Placement, Report, ReportKind, Rule, Sampling, Stacks,
+    BackEnd, BackEnds, DetectedAt, FailingAllocator, Fault, Guard, GuardOptions, LeakMark, Mode, OnReport, Placement,
+    Report, ReportKind, Rule, Sampling, Stacks,
 };
 
 type Under = Guard<FromGlobalAlloc<System>>;
@@ -44,9 +41,7 @@ static TOLD: Mutex<Vec<(ReportKind, String)>> = Mutex::new(Vec::new());
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn told(report: &Report<'_>) {
-    TOLD.lock()
-        .expect("not poisoned")
-        .push((report.kind, report.to_string()));
+    TOLD.lock().expect("not poisoned").push((report.kind, report.to_string()));
 }
 
 /// What `f` makes a guard of each mode report.
@@ -55,13 +50,9 @@ fn reports(
     change: impl Fn(GuardOptions) -> GuardOptions,
     f: impl FnOnce(&Under),
 ) -> Vec<(ReportKind, String)> {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     TOLD.lock().expect("not poisoned").clear();
-    let guard = guard(change(
-        GuardOptions::new(mode).on_report(OnReport::Call(told)),
-    ));
+    let guard = guard(change(GuardOptions::new(mode).on_report(OnReport::Call(told))));
     f(&guard);
     let told = std::mem::take(&mut *TOLD.lock().expect("not poisoned"));
     assert_eq!(guard.stats().reports, told.len() as u64);
@@ -75,9 +66,7 @@ fn kinds(told: &[(ReportKind, String)]) -> Vec<ReportKind> {
 #[test]
 fn all_that_a_free_finds_of_its_own_block_is_the_frees() {
     fn told_when(report: &Report<'_>) {
-        TOLD.lock()
-            .expect("not poisoned")
-            .push((report.kind, report.detected_at.name().to_string()));
+        TOLD.lock().expect("not poisoned").push((report.kind, report.detected_at.name().to_string()));
     }
     for mode in MODES {
         let told = reports(
@@ -103,26 +92,13 @@ fn what_was_done_is_counted_and_all_goes_back() {
     for mode in MODES {
         let host = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
         let guard = Guard::new(host, GuardOptions::new(mode)).expect("a guard");
-        let blocks: Vec<NonNull<u8>> = (1..=100)
-            .map(|size| guard.allocate(bytes(size), Scope::Object).expect("memory"))
-            .collect();
+        let blocks: Vec<NonNull<u8>> =
+            (1..=100).map(|size| guard.allocate(bytes(size), Scope::Object).expect("memory")).collect();
         let stats = guard.stats();
-        assert_eq!(
-            (stats.live_blocks, stats.live_bytes, stats.bytes),
-            (100, 5050, 5050),
-            "{mode}"
-        );
+        assert_eq!((stats.live_blocks, stats.live_bytes, stats.bytes), (100, 5050, 5050), "{mode}");
         let fenced = mode != Mode::Cookie && stats.back_end != BackEnd::Cookies;
-        assert_eq!(
-            (stats.guarded, stats.cookies),
-            if fenced { (100, 0) } else { (0, 100) },
-            "{mode}"
-        );
-        assert_eq!(
-            (stats.unguarded, stats.off, stats.reports),
-            (0, 0, 0),
-            "{mode}"
-        );
+        assert_eq!((stats.guarded, stats.cookies), if fenced { (100, 0) } else { (0, 100) }, "{mode}");
+        assert_eq!((stats.unguarded, stats.off, stats.reports), (0, 0, 0), "{mode}");
         let busy = guard.close().expect_err("blocks are live");
         assert_eq!(busy.error.live_blocks, 100);
         let guard = busy.value;
@@ -130,17 +106,9 @@ fn what_was_done_is_counted_and_all_goes_back() {
             // SAFETY: a live block of this guard.
             unsafe { guard.deallocate(block, bytes(size), Scope::Object) };
         }
-        assert_eq!(
-            (guard.stats().live_blocks, guard.stats().live_bytes),
-            (0, 0),
-            "{mode}"
-        );
+        assert_eq!((guard.stats().live_blocks, guard.stats().live_bytes), (0, 0), "{mode}");
         let host = guard.close().expect("nothing is live");
-        assert_eq!(
-            host.live_bytes(),
-            0,
-            "{mode}: the guard gave back all that it took"
-        );
+        assert_eq!(host.live_bytes(), 0, "{mode}: the guard gave back all that it took");
         assert!(host.requests() > 0);
     }
 }
@@ -169,10 +137,7 @@ fn leaks_between_two_marks_are_summed_up_by_call_site() {
         let sum = guard.leaks(from, to, &mut |leak| seen.push((leak.blocks, leak.bytes)));
         assert_eq!(seen, [(1, 1000), (10, 80)], "{mode}");
         assert_eq!((sum.stacks, sum.blocks, sum.bytes), (2, 11, 1080), "{mode}");
-        assert_eq!(
-            guard.leaks(LeakMark::default(), from, &mut |_| ()).blocks,
-            1
-        );
+        assert_eq!(guard.leaks(LeakMark::default(), from, &mut |_| ()).blocks, 1);
         assert_eq!(guard.leaks(to, guard.mark(), &mut |_| ()).bytes, 6);
         let mut live = 0;
         guard.live(&mut |_| live += 1);
@@ -203,11 +168,7 @@ fn every_so_many_operations_all_is_looked_at() {
                 }
                 assert_eq!(guard.stats().reports, 0, "{mode}");
                 give(guard, take(guard, 8), 8);
-                assert_eq!(
-                    guard.stats().reports,
-                    1,
-                    "{mode}: the tenth allocation looked"
-                );
+                assert_eq!(guard.stats().reports, 1, "{mode}: the tenth allocation looked");
                 assert_eq!(guard.check_all(), 0, "{mode}: what was told is told once");
                 give(guard, block, 16);
             },
@@ -246,16 +207,8 @@ fn a_pointer_from_c_is_believed_where_its_header_was_taken() {
             |options| options,
             |guard| {
                 let (block, pointer) = through_c(guard);
-                assert_eq!(
-                    guard.validate_pointer(pointer, 16),
-                    PointerStatus::Live,
-                    "{mode}"
-                );
-                assert_eq!(
-                    guard.stats().reports,
-                    0,
-                    "{mode}: what is right is not told"
-                );
+                assert_eq!(guard.validate_pointer(pointer, 16), PointerStatus::Live, "{mode}");
+                assert_eq!(guard.stats().reports, 0, "{mode}: what is right is not told");
                 assert_eq!(
                     // SAFETY: within the block.
                     guard.validate_pointer(unsafe { pointer.add(8) }, 16),
@@ -263,18 +216,10 @@ fn a_pointer_from_c_is_believed_where_its_header_was_taken() {
                     "{mode}"
                 );
                 with_front(16, || give(guard, block, 56));
-                assert_eq!(
-                    guard.validate_pointer(pointer, 16),
-                    PointerStatus::Invalid,
-                    "{mode}"
-                );
+                assert_eq!(guard.validate_pointer(pointer, 16), PointerStatus::Invalid, "{mode}");
             },
         );
-        assert_eq!(
-            kinds(&seen),
-            [ReportKind::InteriorFree, ReportKind::DoubleFree],
-            "{mode}"
-        );
+        assert_eq!(kinds(&seen), [ReportKind::InteriorFree, ReportKind::DoubleFree], "{mode}");
 
         let seen = reports(
             mode,
@@ -296,13 +241,7 @@ fn a_pointer_from_c_is_believed_where_its_header_was_taken() {
         let seen = reports(
             mode,
             |options| options,
-            |guard| {
-                assert_eq!(
-                    guard.validate_pointer(pointer, 16),
-                    PointerStatus::Invalid,
-                    "{mode}"
-                )
-            },
+            |guard| assert_eq!(guard.validate_pointer(pointer, 16), PointerStatus::Invalid, "{mode}"),
         );
         assert_eq!(kinds(&seen), [ReportKind::WrongGuard], "{mode}");
         assert!(seen[0].1.contains("the owner"), "{mode} {}", seen[0].1);
@@ -330,16 +269,13 @@ fn a_guard_without_room_for_further_records_uses_its_pages_again() {
 fn a_bridges_block_is_believed_without_its_site() {
     for mode in MODES {
         let host = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
-        let guard =
-            Guard::new(&host, GuardOptions::new(mode).on_report(OnReport::Log)).expect("a guard");
+        let guard = Guard::new(&host, GuardOptions::new(mode).on_report(OnReport::Log)).expect("a guard");
         // What call sites grow by is refused; each new number of bytes in front is another site.
         host.arm(Fault::SizeAbove((128 << 10) - 1));
         for front in 1..20_000 {
             if let Ok(block) = with_front(front, || guard.allocate(bytes(8), Scope::Object)) {
                 // SAFETY: a live block of this guard.
-                with_front(front, || unsafe {
-                    guard.deallocate(block, bytes(8), Scope::Object)
-                });
+                with_front(front, || unsafe { guard.deallocate(block, bytes(8), Scope::Object) });
             }
             if guard.stats().lost_sites > 0 {
                 break;
@@ -356,18 +292,9 @@ fn a_bridges_block_is_believed_without_its_site() {
                 "{mode} {align}"
             );
             // SAFETY: a live block of this guard.
-            with_front(align, || unsafe {
-                guard.deallocate(block, layout, Scope::Cache)
-            });
+            with_front(align, || unsafe { guard.deallocate(block, layout, Scope::Cache) });
         }
-        assert!(
-            guard.stats().lost_sites >= lost + 3,
-            "{mode}: something was not written down"
-        );
-        assert_eq!(
-            (guard.stats().reports, guard.stats().live_blocks),
-            (0, 0),
-            "{mode}"
-        );
+        assert!(guard.stats().lost_sites >= lost + 3, "{mode}: something was not written down");
+        assert_eq!((guard.stats().reports, guard.stats().live_blocks), (0, 0), "{mode}");
     }
 }

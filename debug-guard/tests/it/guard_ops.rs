@@ -18,10 +18,8 @@ fn run<A: HostAllocator>(
 ) -> Ran {
     let witness = RecordingAllocator::system();
     let guards = MODES.map(|mode| {
-        let options = GuardOptions::new(mode)
-            .placement(placement)
-            .stacks(Stacks::Off)
-            .on_report(OnReport::Call(on_report));
+        let options =
+            GuardOptions::new(mode).placement(placement).stacks(Stacks::Off).on_report(OnReport::Call(on_report));
         Guard::new(backing(witness.clone()), options.pages(1 << 14)).expect("a guard")
     });
     let ran = guard_ops(bytes, &guards);
@@ -35,21 +33,12 @@ fn run<A: HostAllocator>(
 
 #[test]
 fn what_was_done_wrong_is_reported_and_nothing_else() {
-    replay("guard_ops", 150, |bytes| {
-        run(bytes, collect_report, placement(bytes), |witness| witness)
-    });
+    replay("guard_ops", 150, |bytes| run(bytes, collect_report, placement(bytes), |witness| witness));
 }
 
 #[test]
 fn what_was_done_wrong_is_reported_while_the_backing_uses_the_guard() {
-    let ran = replay("guard_ops", 150, |bytes| {
-        run(
-            bytes,
-            collect_report,
-            placement(bytes),
-            HookedAllocator::new,
-        )
-    });
+    let ran = replay("guard_ops", 150, |bytes| run(bytes, collect_report, placement(bytes), HookedAllocator::new));
     assert!(ran.reentered > testkit::programs::cases(150), "{ran:?}");
 }
 
@@ -75,10 +64,8 @@ fn a_guard_that_misreports_is_found() {
     for misreports in [deaf as fn(&Report<'_>), chatty] {
         SEEN.store(0, Ordering::Relaxed);
         let program = testkit::Rng::new(1).bytes(500);
-        let found = std::panic::catch_unwind(|| {
-            run(&program, misreports, Placement::Right, |witness| witness)
-        })
-        .is_err();
+        let found =
+            std::panic::catch_unwind(|| run(&program, misreports, Placement::Right, |witness| witness)).is_err();
         assert!(found && SEEN.load(Ordering::Relaxed) > 3);
     }
 }

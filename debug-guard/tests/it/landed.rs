@@ -10,18 +10,11 @@ use testkit::Child;
 type Guarded = Guard<FromGlobalAlloc<System>>;
 
 fn guard(options: GuardOptions) -> Guarded {
-    Guard::new(
-        FromGlobalAlloc::SYSTEM,
-        options.on_report(OnReport::Call(|_| ())),
-    )
-    .expect("a guard")
+    Guard::new(FromGlobalAlloc::SYSTEM, options.on_report(OnReport::Call(|_| ()))).expect("a guard")
 }
 
 fn offered() -> impl Iterator<Item = BackEnd> {
-    BackEnd::ALL
-        .iter()
-        .copied()
-        .filter(|&back_end| back_end != BackEnd::Cookies && BackEnds::probe().offers(back_end))
+    BackEnd::ALL.iter().copied().filter(|&back_end| back_end != BackEnd::Cookies && BackEnds::probe().offers(back_end))
 }
 
 fn layout(size: usize) -> Layout {
@@ -29,9 +22,7 @@ fn layout(size: usize) -> Layout {
 }
 
 fn take(guard: &Guarded, size: usize) -> NonNull<u8> {
-    guard
-        .allocate(layout(size), Scope::Object)
-        .expect("a block")
+    guard.allocate(layout(size), Scope::Object).expect("a block")
 }
 
 fn give(guard: &Guarded, block: NonNull<u8>, size: usize) {
@@ -49,46 +40,31 @@ fn poke(block: NonNull<u8>, at: usize) {
 
 #[test]
 fn what_was_written_to_a_landed_page_is_in_no_zeroed_block() {
-    Child::alone(
-        "what_was_written_to_a_landed_page_is_in_no_zeroed_block",
-        || {
-            for back_end in offered() {
-                let guard = guard(GuardOptions::new(Mode::Strict).pages(64).back_end(back_end));
-                let block = take(&guard, 4096);
-                (0..64).for_each(|at| poke(block, 4096 + at));
-                assert_eq!(
-                    guard.stats().reports,
-                    1,
-                    "{back_end}: told once, and let through"
-                );
-                give(&guard, block, 4096);
-                let run = 5 * 4096;
-                for _ in 0..400 {
-                    let zeroed = guard
-                        .allocate_zeroed(layout(run), Scope::Object)
-                        .expect("a run");
-                    // SAFETY: a live block of that many bytes.
-                    let bytes = unsafe { core::slice::from_raw_parts(zeroed.as_ptr(), run) };
-                    assert!(bytes.iter().all(|&byte| byte == 0), "{back_end}");
-                    give(&guard, zeroed, run);
-                }
-                assert_eq!(
-                    guard.stats().unguarded,
-                    0,
-                    "{back_end}: all of them were runs of pages"
-                );
+    Child::alone("what_was_written_to_a_landed_page_is_in_no_zeroed_block", || {
+        for back_end in offered() {
+            let guard = guard(GuardOptions::new(Mode::Strict).pages(64).back_end(back_end));
+            let block = take(&guard, 4096);
+            (0..64).for_each(|at| poke(block, 4096 + at));
+            assert_eq!(guard.stats().reports, 1, "{back_end}: told once, and let through");
+            give(&guard, block, 4096);
+            let run = 5 * 4096;
+            for _ in 0..400 {
+                let zeroed = guard.allocate_zeroed(layout(run), Scope::Object).expect("a run");
+                // SAFETY: a live block of that many bytes.
+                let bytes = unsafe { core::slice::from_raw_parts(zeroed.as_ptr(), run) };
+                assert!(bytes.iter().all(|&byte| byte == 0), "{back_end}");
+                give(&guard, zeroed, run);
             }
-        },
-    );
+            assert_eq!(guard.stats().unguarded, 0, "{back_end}: all of them were runs of pages");
+        }
+    });
 }
 
 #[test]
 fn the_page_behind_a_cell_stops_its_next_block_too() {
     Child::alone("the_page_behind_a_cell_stops_its_next_block_too", || {
         for back_end in offered() {
-            let options = GuardOptions::new(Mode::Fence)
-                .quarantine(1, 1 << 20)
-                .placement(Placement::Right);
+            let options = GuardOptions::new(Mode::Fence).quarantine(1, 1 << 20).placement(Placement::Right);
             let guard = guard(options.back_end(back_end));
             let (mut first, mut uses) = (None, 0);
             for _ in 0..500 {
@@ -96,11 +72,7 @@ fn the_page_behind_a_cell_stops_its_next_block_too() {
                 if *first.get_or_insert(block) == block {
                     uses += 1;
                     poke(block, 64);
-                    assert_eq!(
-                        guard.stats().reports,
-                        uses,
-                        "{back_end}: use {uses} of the cell"
-                    );
+                    assert_eq!(guard.stats().reports, uses, "{back_end}: use {uses} of the cell");
                 }
                 give(&guard, block, 64);
             }
@@ -113,20 +85,12 @@ fn the_page_behind_a_cell_stops_its_next_block_too() {
 fn blocks_of_all_sizes_count_towards_one_limit() {
     let guard = guard(GuardOptions::new(Mode::Strict).max_guarded_bytes(1 << 20));
     if BackEnds::probe().best() == BackEnd::Cookies {
-        return testkit::skip(
-            "mprotect",
-            "blocks_of_all_sizes_count_towards_one_limit",
-            "no pages to lend",
-        );
+        return testkit::skip("mprotect", "blocks_of_all_sizes_count_towards_one_limit", "no pages to lend");
     }
     let small = take(&guard, 64);
     assert_eq!(guard.stats().unguarded, 0);
     let large = take(&guard, 8 << 20);
-    assert_eq!(
-        guard.stats().unguarded,
-        1,
-        "eight megabytes of a limit of one"
-    );
+    assert_eq!(guard.stats().unguarded, 1, "eight megabytes of a limit of one");
     give(&guard, large, 8 << 20);
     give(&guard, small, 64);
     assert_eq!(guard.stats().live_blocks, 0);

@@ -1,6 +1,6 @@
 //! All tests of the crate that may share a process. Beside this file stand those that install a global allocator, and
-//! the matrix: some of its mistakes write over what the C library keeps behind a block, and what that is depends on how many tests the
-//! binary has.
+//! the matrix: some of its mistakes write over what the C library keeps behind a block, and what that is depends on how
+//! many tests the binary has.
 
 mod back_ends;
 mod example;

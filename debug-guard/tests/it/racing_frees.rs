@@ -15,16 +15,10 @@ const ROUNDS: u64 = 3000;
 fn of_two_frees_at_once_one_frees_and_one_is_told() {
     for mode in [Mode::Cookie, Mode::Fence, Mode::Strict] {
         let hear = |report: &debug_guard::Report<'_>| {
-            let heard = if report.kind == ReportKind::DoubleFree {
-                &DOUBLE
-            } else {
-                &OTHER
-            };
+            let heard = if report.kind == ReportKind::DoubleFree { &DOUBLE } else { &OTHER };
             heard.fetch_add(1, SeqCst);
         };
-        let options = GuardOptions::new(mode)
-            .stacks(Stacks::Off)
-            .on_report(OnReport::Call(hear));
+        let options = GuardOptions::new(mode).stacks(Stacks::Off).on_report(OnReport::Call(hear));
         let guard = Guard::new(FromGlobalAlloc::SYSTEM, options).expect("a guard");
         let layout = Layout::new::<[u64; 8]>();
         let told = DOUBLE.load(SeqCst);
@@ -58,11 +52,7 @@ fn of_two_frees_at_once_one_frees_and_one_is_told() {
                 free(round);
             }
         });
-        assert_eq!(
-            (DOUBLE.load(SeqCst) - told, OTHER.load(SeqCst)),
-            (ROUNDS, 0),
-            "{mode}"
-        );
+        assert_eq!((DOUBLE.load(SeqCst) - told, OTHER.load(SeqCst)), (ROUNDS, 0), "{mode}");
         assert_eq!(guard.stats().live_blocks, 0, "{mode}");
         guard.close().expect("nothing is live");
     }

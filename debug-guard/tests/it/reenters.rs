@@ -1,5 +1,5 @@
-//! Whatever a guard calls calls the guard back, on the same thread: the allocator behind, the functions of the options, what is handed to
-//! lists.
+//! Whatever a guard calls calls the guard back, on the same thread: the allocator behind, the functions of the options,
+//! what is handed to lists.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
@@ -9,12 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, PointerStatus, Scope,
-};
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, PointerStatus, Scope};
 use debug_guard::{
-    BackEnd, CommandMark, GlobalGuard, Guard, GuardError, GuardOptions, LeakMark, Mode, OnReport,
-    Report, Sampling, Stacks,
+    BackEnd, CommandMark, GlobalGuard, Guard, GuardError, GuardOptions, LeakMark, Mode, OnReport, Report, Sampling,
+    Stacks,
 };
 
 type Called = dyn Fn();
@@ -76,10 +74,7 @@ fn allocate(guard: &Under, size: usize) -> NonNull<u8> {
 fn free(guard: &Under, block: NonNull<u8>, size: usize) {
     // SAFETY: so many bytes of ours.
     let content = unsafe { NonNull::slice_from_raw_parts(block, size).as_ref() };
-    assert!(
-        content.iter().all(|byte| *byte == size as u8),
-        "{size} bytes are as they were written"
-    );
+    assert!(content.iter().all(|byte| *byte == size as u8), "{size} bytes are as they were written");
     // SAFETY: a live block of this guard.
     unsafe { guard.deallocate(block, bytes(size), Scope::Object) };
 }
@@ -91,16 +86,11 @@ fn use_it(guard: &Under, size: usize) {
     let recorded = guard.usable_size(block).is_some();
     assert_eq!(
         guard.validate_pointer(block, 0),
-        if recorded {
-            PointerStatus::Live
-        } else {
-            PointerStatus::Unknown
-        },
+        if recorded { PointerStatus::Live } else { PointerStatus::Unknown },
         "{size}"
     );
     // SAFETY: a live block of this guard.
-    let grown = unsafe { guard.resize(block, bytes(size), bytes(size + 40), Scope::Object) }
-        .expect("memory");
+    let grown = unsafe { guard.resize(block, bytes(size), bytes(size + 40), Scope::Object) }.expect("memory");
     let mut listed = 0;
     guard.live(&mut |_| listed += 1);
     assert!(listed >= usize::from(recorded) && guard.stats().live_blocks >= 2);
@@ -121,27 +111,14 @@ fn with_guard(options: GuardOptions, f: impl FnOnce(&'static Under)) {
     // SAFETY: made above.
     let guard = unsafe { Box::from_raw(guard) };
     let stats = guard.stats();
-    assert_eq!(
-        (stats.live_blocks, stats.reports, stats.lost),
-        (0, 0, 0),
-        "{stats}"
-    );
+    assert_eq!((stats.live_blocks, stats.reports, stats.lost), (0, 0, 0), "{stats}");
     guard.close().map(drop).expect("nothing is live");
     assert_eq!(LIVE.get(), live, "the guard gave back all that it took");
 }
 
 /// Under miri there are no pages.
-const MODES: &[Mode] = if cfg!(miri) {
-    &[Mode::Cookie]
-} else {
-    &[
-        Mode::Off,
-        Mode::Sampled,
-        Mode::Cookie,
-        Mode::Fence,
-        Mode::Strict,
-    ]
-};
+const MODES: &[Mode] =
+    if cfg!(miri) { &[Mode::Cookie] } else { &[Mode::Off, Mode::Sampled, Mode::Cookie, Mode::Fence, Mode::Strict] };
 
 /// Those that write every block down.
 fn recording() -> impl Iterator<Item = Mode> {
@@ -151,15 +128,8 @@ fn recording() -> impl Iterator<Item = Mode> {
 fn each(test: impl Fn(GuardOptions)) {
     for mode in MODES {
         for stacks in [Stacks::Off, Stacks::Full] {
-            let options = GuardOptions::new(*mode)
-                .stacks(stacks)
-                .sampling(Sampling::one_in(2).slots(4).first(2));
-            test(
-                options
-                    .quarantine(20, 4096)
-                    .pages(1 << 12)
-                    .on_report(OnReport::Log),
-            );
+            let options = GuardOptions::new(*mode).stacks(stacks).sampling(Sampling::one_in(2).slots(4).first(2));
+            test(options.quarantine(20, 4096).pages(1 << 12).on_report(OnReport::Log));
         }
     }
 }
@@ -175,9 +145,7 @@ fn churn(guard: &Under) {
             free(guard, block, size);
         }
     }
-    blocks
-        .into_iter()
-        .for_each(|(block, size)| free(guard, block, size));
+    blocks.into_iter().for_each(|(block, size)| free(guard, block, size));
 }
 
 #[test]
@@ -215,11 +183,7 @@ fn a_command_function_that_reenters_is_not_asked_again_within() {
             let size = 1 + serial as usize % 90;
             free(guard, allocate(guard, size), size);
         }
-        Some(CommandMark {
-            name: "vkCreateDevice",
-            serial,
-            stack: 0,
-        })
+        Some(CommandMark { name: "vkCreateDevice", serial, stack: 0 })
     }
     each(|options| {
         with_guard(options.command(command), |guard| {
@@ -243,25 +207,14 @@ fn a_command_function_that_reenters_vet_changes_its_answer() {
         None
     }
     for mode in recording() {
-        let options = GuardOptions::new(mode)
-            .command(command)
-            .on_report(OnReport::Call(|_| ()));
-        let guard: &'static Under =
-            Box::leak(Box::new(Guard::new(Behind, options).expect("a guard")));
+        let options = GuardOptions::new(mode).command(command).on_report(OnReport::Call(|_| ()));
+        let guard: &'static Under = Box::leak(Box::new(Guard::new(Behind, options).expect("a guard")));
         let block = allocate(guard, 24);
         assert_eq!(guard.validate_pointer(block, 0), PointerStatus::Live);
         GUARD.set(Some(guard));
         DOOMED.set(Some(block));
-        assert_eq!(
-            guard.validate_pointer(block, 0),
-            PointerStatus::Invalid,
-            "{mode}"
-        );
-        assert_eq!(
-            (guard.stats().live_blocks, guard.stats().reports),
-            (0, 1),
-            "{mode}"
-        );
+        assert_eq!(guard.validate_pointer(block, 0), PointerStatus::Invalid, "{mode}");
+        assert_eq!((guard.stats().live_blocks, guard.stats().reports), (0, 1), "{mode}");
         GUARD.set(None);
     }
 }
@@ -279,41 +232,21 @@ fn a_report_function_that_reenters_finds_the_guard_in_order() {
         use_it(guard, 77);
     }
     for mode in recording() {
-        let options = GuardOptions::new(mode)
-            .stacks(Stacks::Off)
-            .quarantine(20, 4096)
-            .pages(1 << 12);
-        let guard: &'static Under = Box::leak(Box::new(
-            Guard::new(Behind, options.on_report(OnReport::Call(report))).expect("a guard"),
-        ));
+        let options = GuardOptions::new(mode).stacks(Stacks::Off).quarantine(20, 4096).pages(1 << 12);
+        let guard: &'static Under =
+            Box::leak(Box::new(Guard::new(Behind, options.on_report(OnReport::Call(report))).expect("a guard")));
         GUARD.set(Some(guard));
         let before = REPORTS.get();
         let (block, other) = (allocate(guard, 24), allocate(guard, 30));
         // SAFETY: broken on purpose: a live block, freed with another layout.
         unsafe { guard.deallocate(block, bytes(32), Scope::Object) };
-        assert_eq!(
-            (REPORTS.get() - before, guard.stats().live_blocks),
-            (1, 1),
-            "{mode}: from a free"
-        );
+        assert_eq!((REPORTS.get() - before, guard.stats().live_blocks), (1, 1), "{mode}: from a free");
         // SAFETY: broken on purpose: behind the block, and the guard's own.
         unsafe { other.as_ptr().wrapping_add(30).write(0) };
         assert_eq!(guard.check_all(), 1, "{mode}");
-        assert_eq!(
-            (REPORTS.get() - before, guard.stats().live_blocks),
-            (2, 1),
-            "{mode}: from a look"
-        );
+        assert_eq!((REPORTS.get() - before, guard.stats().live_blocks), (2, 1), "{mode}: from a look");
         free(guard, other, 30);
-        assert_eq!(
-            (
-                guard.stats().live_blocks,
-                guard.stats().reports,
-                guard.stats().lost
-            ),
-            (0, 2, 0),
-            "{mode}"
-        );
+        assert_eq!((guard.stats().live_blocks, guard.stats().reports, guard.stats().lost), (0, 2, 0), "{mode}");
         GUARD.set(None);
     }
 }
@@ -321,10 +254,7 @@ fn a_report_function_that_reenters_finds_the_guard_in_order() {
 #[test]
 fn whoever_is_handed_a_list_and_reenters_is_served() {
     for mode in recording() {
-        let options = GuardOptions::new(mode)
-            .stacks(Stacks::Full)
-            .quarantine(20, 4096)
-            .pages(1 << 12);
+        let options = GuardOptions::new(mode).stacks(Stacks::Full).quarantine(20, 4096).pages(1 << 12);
         with_guard(options.on_report(OnReport::Log), |guard| {
             let blocks: Vec<_> = (1..40).map(|size| (allocate(guard, size), size)).collect();
             let (mut live, mut stacks) = (0, 0);
@@ -336,20 +266,13 @@ fn whoever_is_handed_a_list_and_reenters_is_served() {
                 stacks += 1;
                 use_it(guard, 50);
                 assert_eq!(
-                    guard
-                        .leaks(LeakMark::default(), guard.mark(), &mut |_| ())
-                        .blocks,
+                    guard.leaks(LeakMark::default(), guard.mark(), &mut |_| ()).blocks,
                     0,
                     "a list within a list is empty"
                 );
             });
-            assert!(
-                live >= 39 && sum.blocks == 39 && stacks == sum.stacks,
-                "{mode}: {live} {sum:?}"
-            );
-            blocks
-                .into_iter()
-                .for_each(|(block, size)| free(guard, block, size));
+            assert!(live >= 39 && sum.blocks == 39 && stacks == sum.stacks, "{mode}: {live} {sum:?}");
+            blocks.into_iter().for_each(|(block, size)| free(guard, block, size));
         });
     }
 }
@@ -357,9 +280,7 @@ fn whoever_is_handed_a_list_and_reenters_is_served() {
 /// The place in the pool of sampled blocks that a request has is given back, whatever ends it.
 #[test]
 fn an_allocator_behind_that_unwinds_keeps_no_place_of_the_pool() {
-    let options = GuardOptions::new(Mode::Sampled)
-        .sampling(Sampling::one_in(1).slots(1))
-        .on_report(OnReport::Log);
+    let options = GuardOptions::new(Mode::Sampled).sampling(Sampling::one_in(1).slots(1)).on_report(OnReport::Log);
     with_guard(options, |guard| {
         if guard.stats().back_end == BackEnd::Cookies {
             return testkit::skip(
@@ -369,11 +290,8 @@ fn an_allocator_behind_that_unwinds_keeps_no_place_of_the_pool() {
             );
         }
         // The first request takes memory for its call site.
-        CALLED.set(Some(Box::new(|| {
-            std::panic::resume_unwind(Box::new("on purpose"))
-        })));
-        catch_unwind(AssertUnwindSafe(|| allocate(guard, 24)))
-            .expect_err("the allocator behind unwound");
+        CALLED.set(Some(Box::new(|| std::panic::resume_unwind(Box::new("on purpose")))));
+        catch_unwind(AssertUnwindSafe(|| allocate(guard, 24))).expect_err("the allocator behind unwound");
         CALLED.take();
         let block = allocate(guard, 24);
         assert_eq!(guard.stats().live_guarded, 1, "the only place is free");
@@ -389,18 +307,9 @@ struct AsksTheGuard {
 static GLOBAL_LIVE: AtomicU64 = AtomicU64::new(0);
 
 static GLOBAL: GlobalGuard<AsksTheGuard> = {
-    let options = GuardOptions::new(Mode::Cookie)
-        .name("of a program")
-        .stacks(Stacks::Off);
+    let options = GuardOptions::new(Mode::Cookie).name("of a program").stacks(Stacks::Off);
     // SAFETY: a static.
-    unsafe {
-        GlobalGuard::new(
-            AsksTheGuard {
-                asks: AtomicBool::new(true),
-            },
-            options,
-        )
-    }
+    unsafe { GlobalGuard::new(AsksTheGuard { asks: AtomicBool::new(true) }, options) }
 };
 
 // SAFETY: blocks are the system's.
@@ -445,9 +354,5 @@ fn an_allocator_behind_a_global_guard_that_reenters_while_it_is_set_up_has_it_re
         .recv_timeout(Duration::from_secs(if cfg!(miri) { 600 } else { 60 }))
         .expect("the guard does not wait for itself");
     assert_eq!(seen, Some(GuardError::CalledBack));
-    assert_eq!(
-        GLOBAL_LIVE.load(SeqCst),
-        0,
-        "nothing is kept for a guard that is none"
-    );
+    assert_eq!(GLOBAL_LIVE.load(SeqCst), 0, "nothing is kept for a guard that is none");
 }

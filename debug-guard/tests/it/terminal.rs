@@ -11,9 +11,7 @@ const ASKED: &str = "DEBUG_GUARD_TEST_JSON";
 
 /// A damaged block and a leak of a guard whose options say nothing of JSON, yes or no.
 fn reports() {
-    let options = GuardOptions::new(Mode::Cookie)
-        .on_report(OnReport::Log)
-        .exit_leaks(0);
+    let options = GuardOptions::new(Mode::Cookie).on_report(OnReport::Log).exit_leaks(0);
     let options = match std::env::var(ASKED).as_deref() {
         Ok("yes") => options.json(true),
         Ok("no") => options.json(false),
@@ -41,9 +39,7 @@ fn a_terminal_gets_no_line_for_programs_unless_it_is_asked_for() {
         for said in ["debug-guard: overflow: ", "debug-guard: leak: 1 block, "] {
             assert!(text.contains(said), "{said}: {text}");
         }
-        text.lines()
-            .filter(|line| line.starts_with("{\"debug_guard\":1,"))
-            .count()
+        text.lines().filter(|line| line.starts_with("{\"debug_guard\":1,")).count()
     };
     let terminal = |asked| lines(&child(asked).run_on_terminal(100, TerminalOutput::ErrorOutput));
     let piped = |asked| lines(&child(asked).run().assert_code(0).stderr);

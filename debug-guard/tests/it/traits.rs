@@ -37,43 +37,22 @@ fn all() -> impl Iterator<Item = AllocatorTraits> {
 #[test]
 fn a_failing_allocator_adds_the_requester_and_hides_nothing() {
     for traits in all() {
-        assert_eq!(
-            FailingAllocator::new(Claims(traits), Fault::Never).traits(),
-            traits.with_requester()
-        );
+        assert_eq!(FailingAllocator::new(Claims(traits), Fault::Never).traits(), traits.with_requester());
     }
 }
 
 #[test]
 fn a_guard_adds_what_its_options_need_and_hides_nothing() {
     for traits in all() {
-        let of = |options| {
-            Guard::new(Claims(traits), options)
-                .expect("memory")
-                .traits()
-        };
+        let of = |options| Guard::new(Claims(traits), options).expect("memory").traits();
         let options = |mode| GuardOptions::new(mode);
-        assert_eq!(
-            of(options(Mode::Cookie).on_report(OnReport::Log)),
-            traits.with_requester()
-        );
+        assert_eq!(of(options(Mode::Cookie).on_report(OnReport::Log)), traits.with_requester());
         let mut unwinding = traits.with_requester();
         unwinding.may_unwind = true;
-        assert_eq!(
-            of(options(Mode::Cookie).on_report(OnReport::Panic)),
-            unwinding
-        );
+        assert_eq!(of(options(Mode::Cookie).on_report(OnReport::Panic)), unwinding);
         // Functions of the user's, which may panic.
-        assert_eq!(
-            of(options(Mode::Cookie).on_report(OnReport::Call(|_| ()))),
-            unwinding
-        );
-        assert_eq!(
-            of(options(Mode::Cookie)
-                .on_report(OnReport::Log)
-                .command(|| None)),
-            unwinding
-        );
+        assert_eq!(of(options(Mode::Cookie).on_report(OnReport::Call(|_| ()))), unwinding);
+        assert_eq!(of(options(Mode::Cookie).on_report(OnReport::Log).command(|| None)), unwinding);
         let mut exact = traits.with_requester();
         exact.exact_alignment = true;
         assert_eq!(of(options(Mode::Fence).on_report(OnReport::Log)), exact);

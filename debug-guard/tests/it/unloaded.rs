@@ -36,7 +36,8 @@ unsafe extern "C" fn allocate(call: *mut c_void) {
     call.block = call.guard.allocate(LAYOUT, Scope::Object).ok();
 }
 
-/// Allocates a block through the plugin's function, and unloads the plugin. Returns the block and the function's address.
+/// Allocates a block through the plugin's function, and unloads the plugin. Returns the block and the function's
+/// address.
 #[inline(never)]
 fn allocate_through(plugin: &Path, name: &str, guard: &SystemGuard) -> (NonNull<u8>, usize) {
     let path = CString::new(plugin.to_str().expect("a name")).expect("no zero");
@@ -62,9 +63,7 @@ fn allocate_through(plugin: &Path, name: &str, guard: &SystemGuard) -> (NonNull<
 fn leaks(guard: &SystemGuard) -> Vec<String> {
     let mut texts = Vec::new();
     let now = guard.mark();
-    guard.leaks(LeakMark::default(), now, &mut |leak| {
-        texts.push(leak.to_string())
-    });
+    guard.leaks(LeakMark::default(), now, &mut |leak| texts.push(leak.to_string()));
     texts
 }
 

@@ -9,10 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
-use debug_guard::{
-    BackEnd, Guard, GuardError, GuardOptions, Mode, OnReport, OsRefusal, Report, StackSupport,
-    Stacks,
-};
+use debug_guard::{BackEnd, Guard, GuardError, GuardOptions, Mode, OnReport, OsRefusal, Report, StackSupport, Stacks};
 use testkit::Child;
 
 type Guarded = Guard<FromGlobalAlloc<System>>;
@@ -57,11 +54,7 @@ fn see(report: &Report<'_>) {
     report.write_json(&mut json).expect("a text takes all");
     let block = report.block.expect("a known block");
     let freed = block.freed.map(|freed| freed.stack.frames.to_vec());
-    let frames = [
-        report.by.stack.frames.to_vec(),
-        block.allocated.stack.frames.to_vec(),
-        freed.unwrap_or_default(),
-    ];
+    let frames = [report.by.stack.frames.to_vec(), block.allocated.stack.frames.to_vec(), freed.unwrap_or_default()];
     let mut seen = SEEN.lock().expect("no panic");
     seen.push((format!("{report}\n{json}"), frames));
 }
@@ -81,70 +74,58 @@ fn names(frames: &[usize]) -> String {
 
 #[test]
 fn wn4_stacks_of_all_three_name_functions_and_files_without_frame_pointers() {
-    alone(
-        "wn4_stacks_of_all_three_name_functions_and_files_without_frame_pointers",
-        || {
-            let support = StackSupport::of_this_process();
-            assert!(support.full, "{support}");
-            let options = GuardOptions::new(Mode::Strict)
-                .stacks(Stacks::Full)
-                .on_report(OnReport::Call(see));
-            let guard = guard(options);
-            let block = takes(&guard);
-            frees(&guard, block);
-            touches(block);
-            let seen = SEEN.lock().expect("no panic");
-            let [(text, stacks)] = &seen[..] else {
-                panic!("one report: {seen:?}")
-            };
-            for (frames, function) in stacks.iter().zip(["touches", "takes", "frees"]) {
-                let names = names(frames);
-                assert!(
-                    names.contains(function)
-                        && names.contains("wn4_stacks_of_all_three")
-                        && names.contains("windows.rs"),
-                    "{function}: {names}\n{text}"
-                );
-            }
-            // What the report itself says of a frame: the module and the offset in it.
-            let module = std::env::current_exe().expect("a path");
-            let file = module.file_name().expect("a name").to_string_lossy();
-            assert!(text.contains(&format!("{file}+0x")), "{text}");
-            assert!(text.contains("PDB"), "{text}");
-        },
-    );
+    alone("wn4_stacks_of_all_three_name_functions_and_files_without_frame_pointers", || {
+        let support = StackSupport::of_this_process();
+        assert!(support.full, "{support}");
+        let options = GuardOptions::new(Mode::Strict).stacks(Stacks::Full).on_report(OnReport::Call(see));
+        let guard = guard(options);
+        let block = takes(&guard);
+        frees(&guard, block);
+        touches(block);
+        let seen = SEEN.lock().expect("no panic");
+        let [(text, stacks)] = &seen[..] else { panic!("one report: {seen:?}") };
+        for (frames, function) in stacks.iter().zip(["touches", "takes", "frees"]) {
+            let names = names(frames);
+            assert!(
+                names.contains(function) && names.contains("wn4_stacks_of_all_three") && names.contains("windows.rs"),
+                "{function}: {names}\n{text}"
+            );
+        }
+        // What the report itself says of a frame: the module and the offset in it.
+        let module = std::env::current_exe().expect("a path");
+        let file = module.file_name().expect("a name").to_string_lossy();
+        assert!(text.contains(&format!("{file}+0x")), "{text}");
+        assert!(text.contains("PDB"), "{text}");
+    });
 }
 
 #[test]
 fn wn5_reports_name_the_back_end_and_give_no_advice_of_another_system() {
-    alone(
-        "wn5_reports_name_the_back_end_and_give_no_advice_of_another_system",
-        || {
-            let options = GuardOptions::new(Mode::Fence).on_report(OnReport::Call(see));
-            let guard = guard(options);
-            let block = takes(&guard);
-            // SAFETY: broken on purpose: the guard stops it, and lets it land.
-            touches(unsafe { block.add(LAYOUT.size()) });
-            frees(&guard, block);
-            let seen = SEEN.lock().expect("no panic");
-            let (text, _) = seen.first().expect("a report");
-            assert!(text.contains("back end virtual-alloc"), "{text}");
-            assert!(text.contains("\"back_end\":\"virtual-alloc\""), "{text}");
-            let support = StackSupport::of_this_process();
-            let all = format!("{text}{support}{}", guard.stats());
-            for word in [
-                "mprotect",
-                "userfaultfd",
-                "guard-markers",
-                "Linux",
-                "max_map_count",
-                "-fno-omit-frame-pointer",
-                "steward symbols",
-            ] {
-                assert!(!all.contains(word), "{word}: {all}");
-            }
-        },
-    );
+    alone("wn5_reports_name_the_back_end_and_give_no_advice_of_another_system", || {
+        let options = GuardOptions::new(Mode::Fence).on_report(OnReport::Call(see));
+        let guard = guard(options);
+        let block = takes(&guard);
+        // SAFETY: broken on purpose: the guard stops it, and lets it land.
+        touches(unsafe { block.add(LAYOUT.size()) });
+        frees(&guard, block);
+        let seen = SEEN.lock().expect("no panic");
+        let (text, _) = seen.first().expect("a report");
+        assert!(text.contains("back end virtual-alloc"), "{text}");
+        assert!(text.contains("\"back_end\":\"virtual-alloc\""), "{text}");
+        let support = StackSupport::of_this_process();
+        let all = format!("{text}{support}{}", guard.stats());
+        for word in [
+            "mprotect",
+            "userfaultfd",
+            "guard-markers",
+            "Linux",
+            "max_map_count",
+            "-fno-omit-frame-pointer",
+            "steward symbols",
+        ] {
+            assert!(!all.contains(word), "{word}: {all}");
+        }
+    });
 }
 
 #[test]
@@ -153,10 +134,7 @@ fn wn5_a_back_end_of_another_system_is_refused() {
     let refused = Guard::new(FromGlobalAlloc::SYSTEM, options).err();
     assert_eq!(
         refused.map(|refused| refused.error),
-        Some(GuardError::NotOffered {
-            back_end: BackEnd::Mprotect,
-            refusal: OsRefusal::Unavailable
-        })
+        Some(GuardError::NotOffered { back_end: BackEnd::Mprotect, refusal: OsRefusal::Unavailable })
     );
 }
 
@@ -164,17 +142,11 @@ fn wn5_a_back_end_of_another_system_is_refused() {
 #[test]
 fn wn5_no_block_is_unguarded_for_want_of_mappings() {
     const BLOCKS: u64 = 20_000;
-    let options = GuardOptions::new(Mode::Strict)
-        .stacks(Stacks::Off)
-        .max_guarded_bytes(1 << 30);
+    let options = GuardOptions::new(Mode::Strict).stacks(Stacks::Off).max_guarded_bytes(1 << 30);
     let guard = guard(options);
     let blocks: Vec<_> = (0..BLOCKS).map(|_| takes(&guard)).collect();
     let stats = guard.stats();
-    assert_eq!(
-        (stats.live_blocks, stats.guarded, stats.unguarded),
-        (BLOCKS, BLOCKS, 0),
-        "{stats}"
-    );
+    assert_eq!((stats.live_blocks, stats.guarded, stats.unguarded), (BLOCKS, BLOCKS, 0), "{stats}");
     blocks.into_iter().for_each(|block| frees(&guard, block));
     guard.close().expect("nothing is live");
 }

@@ -7,9 +7,7 @@ use std::thread;
 use alloc_core::{HostAllocator, Scope};
 use debug_guard::Mode;
 
-use crate::common::{
-    Lab, On, SeenByChild, each, each_with, layout, loads, note, note_pointer, stores,
-};
+use crate::common::{Lab, On, SeenByChild, each, each_with, layout, loads, note, note_pointer, stores};
 
 /// Freed blocks wait: what is written to them meanwhile is found, what is read is not.
 const WAITING: On = On::FENCE.and(On::COOKIE);
@@ -52,19 +50,12 @@ fn t15_a_read_after_the_free() {
             if seen.config.mode == Mode::Strict {
                 assert!(!seen.noted("read"));
                 let told = seen.of("use-after-free", size, 16);
-                told.offset(5)
-                    .stopped("read", block + 5)
-                    .touched_in("loads");
+                told.offset(5).stopped("read", block + 5).touched_in("loads");
                 told.taken_in_case().given_in_case().aged(0);
             } else {
                 // It reads what tells a programmer enough.
                 seen.quiet(1);
-                assert_eq!(
-                    seen.note("read"),
-                    usize::from(POISON),
-                    "{}",
-                    seen.config.name()
-                );
+                assert_eq!(seen.note("read"), usize::from(POISON), "{}", seen.config.name());
             }
         }
     };
@@ -94,9 +85,7 @@ fn t16_a_write_after_the_free() {
         if seen.config.mode == Mode::Strict {
             told.stopped("write", block + 5).touched_in("stores");
         } else {
-            told.found("check")
-                .changed(block + 5, &[0x41])
-                .expected(&[POISON]);
+            told.found("check").changed(block + 5, &[0x41]).expected(&[POISON]);
         }
     });
 
@@ -116,10 +105,7 @@ fn t16_a_write_after_the_free() {
         |seen| {
             let block = seen.note("block");
             let told = seen.of("use-after-free", 64, 16);
-            told.offset(5)
-                .taken_in_case()
-                .given_in_case()
-                .changed(block + 5, &[0x41]);
+            told.offset(5).taken_in_case().given_in_case().changed(block + 5, &[0x41]);
             told.found("eviction").expected(&[POISON]);
         },
     );
@@ -147,14 +133,12 @@ fn t17_a_write_long_after_the_free() {
         let block = seen.note("block");
         seen.note("churned");
         let told = seen.of("use-after-free", 64, 16);
-        told.offset(5)
-            .stopped("write", block + 5)
-            .touched_in("stores")
-            .aged(CHURN);
+        told.offset(5).stopped("write", block + 5).touched_in("stores").aged(CHURN);
         told.taken_in("afterwards").given_in("afterwards");
     });
 
-    // A limit: out of reach it stays, but once the addresses have come round it is told as the block that was there last.
+    // A limit: out of reach it stays, but once the addresses have come round it is told as the block that was there
+    // last.
     fn come_round(lab: &Lab) {
         afterwards(lab);
     }
@@ -162,14 +146,8 @@ fn t17_a_write_long_after_the_free() {
     each_with(On::STRICT, few, come_round, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.kind("use-after-free")
-            .stopped("write", block + 5)
-            .touched_in("stores")
-            .younger_than(CHURN);
-        told.block(block, 64, 16)
-            .offset(5)
-            .taken_in("churn")
-            .given_in("churn");
+        told.kind("use-after-free").stopped("write", block + 5).touched_in("stores").younger_than(CHURN);
+        told.block(block, 64, 16).offset(5).taken_in("churn").given_in("churn");
     });
 
     fn before(lab: &Lab) {
@@ -181,10 +159,7 @@ fn t17_a_write_long_after_the_free() {
     each(WAITING, before, |seen| {
         let block = seen.note("block");
         let told = seen.of("use-after-free", 64, 16);
-        told.offset(5)
-            .taken_in_case()
-            .given_in_case()
-            .changed(block + 5, &[0x41]);
+        told.offset(5).taken_in_case().given_in_case().changed(block + 5, &[0x41]);
         told.found("eviction");
     });
 }
@@ -193,10 +168,7 @@ fn t17_a_write_long_after_the_free() {
 fn grows(lab: &Lab, block: *mut u8, old: usize, new: usize) -> *mut u8 {
     let block = NonNull::new(block).expect("a block");
     // SAFETY: a live block of that layout.
-    let moved = unsafe {
-        lab.guard
-            .resize(block, layout(old, 16), layout(new, 16), Scope::Object)
-    };
+    let moved = unsafe { lab.guard.resize(block, layout(old, 16), layout(new, 16), Scope::Object) };
     moved.expect("memory").as_ptr()
 }
 
@@ -215,10 +187,7 @@ fn t18_a_pointer_kept_over_a_reallocation() {
     each(On::ALL, case, |seen| {
         let (block, moved) = (seen.note("block"), seen.note("moved"));
         let told = seen.of("use-after-free", 64, 16);
-        told.offset(5)
-            .taken_in_case()
-            .given_in_case()
-            .moved_to(moved);
+        told.offset(5).taken_in_case().given_in_case().moved_to(moved);
         if seen.config.mode == Mode::Strict {
             told.stopped("write", block + 5);
         } else {
@@ -243,9 +212,7 @@ fn t19_used_on_another_thread_than_it_was_freed_on() {
             freeing.spawn_scoped(scope, gives).expect("a thread");
             freed.wait();
             let using = thread::Builder::new().name("the-using".to_owned());
-            let using = using
-                .spawn_scoped(scope, || stores(block.get(), 0x41))
-                .expect("a thread");
+            let using = using.spawn_scoped(scope, || stores(block.get(), 0x41)).expect("a thread");
             using.join().expect("it ends");
             lab.guard.check_all();
             wait.wait();
@@ -318,8 +285,8 @@ fn t20_given_back_twice() {
     each(On::PAGES, large, verdict(LARGE));
 }
 
-/// An address may be given again once its block has waited long enough: until then the free of the older block is told from that
-/// of a newer one.
+/// An address may be given again once its block has waited long enough: until then the free of the older block is told
+/// from that of a newer one.
 #[test]
 fn t21_given_back_twice_while_others_of_its_size_came() {
     const OTHERS: usize = 1000;
@@ -335,8 +302,8 @@ fn t21_given_back_twice_while_others_of_its_size_came() {
         seen.of("double-free", 64, 16).given_in_case();
     });
 
-    // A limit: once the address is another block's, the older pointer is that block's too, and frees it. Who gives it back then hears
-    // of the block that there was last.
+    // A limit: once the address is another block's, the older pointer is that block's too, and frees it. Who gives it
+    // back then hears of the block that there was last.
     fn given_again(lab: &Lab) {
         let block = lab.block(64, 16);
         lab.give(block, 64, 16);
@@ -363,15 +330,10 @@ fn t21_given_back_twice_while_others_of_its_size_came() {
         assert!(!seen.noted("passed twice"));
         let told = seen.aborted();
         if seen.config.has_pages() {
-            told.kind("double-free")
-                .block(seen.note("block"), 64, 16)
-                .taken_in("takes_until")
-                .given_in_case();
+            told.kind("double-free").block(seen.note("block"), 64, 16).taken_in("takes_until").given_in_case();
         } else {
             // Without a quarantine its memory is the allocator's behind again, and nobody's block.
-            told.kind("foreign-free")
-                .without_block()
-                .found_in("given_again");
+            told.kind("foreign-free").without_block().found_in("given_again");
         }
     });
 }

@@ -38,34 +38,24 @@ fn t30_reallocated_with_another_layout() {
     fn grows(lab: &Lab) {
         let block = NonNull::new(lab.block(64, 16)).expect("a block");
         // SAFETY: broken on purpose: the guard must notice.
-        let grown = unsafe {
-            lab.guard
-                .resize(block, layout(60, 16), layout(128, 16), Scope::Object)
-        };
+        let grown = unsafe { lab.guard.resize(block, layout(60, 16), layout(128, 16), Scope::Object) };
         note("answered", usize::from(grown.is_ok()));
     }
     fn shrinks(lab: &Lab) {
         let block = NonNull::new(lab.block(64, 16)).expect("a block");
         // SAFETY: broken on purpose: the guard must notice.
-        let shrunk = unsafe {
-            lab.guard
-                .resize(block, layout(64, 32), layout(8, 16), Scope::Object)
-        };
+        let shrunk = unsafe { lab.guard.resize(block, layout(64, 32), layout(8, 16), Scope::Object) };
         note("answered", usize::from(shrunk.is_ok()));
     }
     each(On::ALL, grows, |seen| {
         assert!(!seen.noted("answered"));
         let told = seen.of("size-mismatch", 64, 16);
-        told.found("reallocation")
-            .came_back_with(60, 16)
-            .taken_in_case();
+        told.found("reallocation").came_back_with(60, 16).taken_in_case();
     });
     each(On::ALL, shrinks, |seen| {
         assert!(!seen.noted("answered"));
         let told = seen.of("alignment-mismatch", 64, 16);
-        told.found("reallocation")
-            .came_back_with(64, 32)
-            .taken_in_case();
+        told.found("reallocation").came_back_with(64, 32).taken_in_case();
     });
 }
 
@@ -75,23 +65,12 @@ fn t31_sizes_that_nobody_has() {
     fn case(lab: &Lab) {
         let mut refused = 0;
         for align in [1, 16, 4096, 1 << 20] {
-            for size in [
-                MOST - (align - 1),
-                MOST - (align - 1) - 4096,
-                MOST / 2,
-                1 << 47,
-            ] {
+            for size in [MOST - (align - 1), MOST - (align - 1) - 4096, MOST / 2, 1 << 47] {
                 let Ok(layout) = Layout::from_size_align(size, align) else {
                     continue;
                 };
-                assert!(
-                    lab.guard.allocate(layout, Scope::Object).is_err(),
-                    "{layout:?}"
-                );
-                assert!(
-                    lab.guard.allocate_zeroed(layout, Scope::Object).is_err(),
-                    "{layout:?}"
-                );
+                assert!(lab.guard.allocate(layout, Scope::Object).is_err(), "{layout:?}");
+                assert!(lab.guard.allocate_zeroed(layout, Scope::Object).is_err(), "{layout:?}");
                 refused += 1;
             }
         }
@@ -100,10 +79,7 @@ fn t31_sizes_that_nobody_has() {
         let block = NonNull::new(lab.block(64, 16)).expect("a block");
         stores(block.as_ptr(), 0x41);
         // SAFETY: a live block of that layout.
-        let grown = unsafe {
-            lab.guard
-                .resize(block, layout(64, 16), layout(MOST - 15, 16), Scope::Object)
-        };
+        let grown = unsafe { lab.guard.resize(block, layout(64, 16), layout(MOST - 15, 16), Scope::Object) };
         assert!(grown.is_err());
         assert_eq!(loads(block.as_ptr()), 0x41);
         lab.give(block.as_ptr(), 64, 16);
@@ -123,10 +99,7 @@ fn t32_zeros_where_zeros_were_asked_for() {
         let (mut dirty, mut seen) = (0, std::collections::HashSet::new());
         for round in 0..BLOCKS {
             let size = [1, 61, 64, 4096, 5000, 300 << 10][round % 6];
-            let block = lab
-                .guard
-                .allocate_zeroed(layout(size, 16), Scope::Object)
-                .expect("memory");
+            let block = lab.guard.allocate_zeroed(layout(size, 16), Scope::Object).expect("memory");
             seen.insert(block);
             // SAFETY: the block was given with that many bytes, all of them written.
             let bytes = unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), size) };
@@ -140,35 +113,23 @@ fn t32_zeros_where_zeros_were_asked_for() {
 
         // The tail of a zeroed growth.
         let allocator = Scoped::new(&lab.guard, Scope::Object);
-        let block = allocator
-            .allocate(layout(64, 16))
-            .expect("memory")
-            .cast::<u8>();
+        let block = allocator.allocate(layout(64, 16)).expect("memory").cast::<u8>();
         // SAFETY: 64 bytes of ours.
         unsafe { block.as_ptr().write_bytes(0x41, 64) };
         // SAFETY: a live block of that layout.
-        let grown = unsafe { allocator.grow_zeroed(block, layout(64, 16), layout(5000, 16)) }
-            .expect("memory")
-            .cast::<u8>();
+        let grown =
+            unsafe { allocator.grow_zeroed(block, layout(64, 16), layout(5000, 16)) }.expect("memory").cast::<u8>();
         // SAFETY: the block was given with that many bytes, all of them written.
         let bytes = unsafe { std::slice::from_raw_parts(grown.as_ptr(), 5000) };
         assert!(bytes[..64].iter().all(|byte| *byte == 0x41));
-        note(
-            "dirty tail",
-            bytes[64..].iter().filter(|byte| **byte != 0).count(),
-        );
+        note("dirty tail", bytes[64..].iter().filter(|byte| **byte != 0).count());
         // SAFETY: the block is live, and has this layout.
         unsafe { allocator.deallocate(grown, layout(5000, 16)) };
     }
     let short_quarantine = |options: debug_guard::GuardOptions| options.quarantine(8, 1 << 16);
     each_with(On::ALL, short_quarantine, case, |seen| {
         seen.quiet(BLOCKS);
-        assert_eq!(
-            (seen.note("dirty"), seen.note("dirty tail")),
-            (0, 0),
-            "{}",
-            seen.config.name()
-        );
+        assert_eq!((seen.note("dirty"), seen.note("dirty tail")), (0, 0), "{}", seen.config.name());
         // Places that were written to before were among them.
         let reused = BLOCKS - seen.note("addresses");
         assert!(
@@ -179,8 +140,8 @@ fn t32_zeros_where_zeros_were_asked_for() {
     });
 }
 
-/// A limit: a read of what was never written is not reported, nor is valgrind told of it. What it reads is a pattern that tells, and no
-/// valid `bool`.
+/// A limit: a read of what was never written is not reported, nor is valgrind told of it. What it reads is a pattern
+/// that tells, and no valid `bool`.
 #[test]
 fn t33_what_was_never_written_reads_as_a_pattern() {
     const FRESH: u8 = 0xCD;
@@ -192,42 +153,20 @@ fn t33_what_was_never_written_reads_as_a_pattern() {
             lab.give(block, 64, 16);
         }
         let block = lab.block(64, 16);
-        const {
-            assert!(
-                FRESH > 1 && FRESH > std::cmp::Ordering::Greater as u8,
-                "neither a bool nor a small enum"
-            )
-        };
-        let fresh = (0..64)
-            .filter(|i| loads(block.wrapping_add(*i)) == FRESH)
-            .count();
+        const { assert!(FRESH > 1 && FRESH > std::cmp::Ordering::Greater as u8, "neither a bool nor a small enum") };
+        let fresh = (0..64).filter(|i| loads(block.wrapping_add(*i)) == FRESH).count();
         note("fresh", fresh);
         // SAFETY: a live block of that layout.
         let grown = unsafe {
-            lab.guard.resize(
-                NonNull::new(block).expect("a block"),
-                layout(64, 16),
-                layout(200, 16),
-                Scope::Object,
-            )
+            lab.guard.resize(NonNull::new(block).expect("a block"), layout(64, 16), layout(200, 16), Scope::Object)
         };
         let grown = grown.expect("memory").as_ptr();
-        note(
-            "tail",
-            (64..200)
-                .filter(|i| loads(grown.wrapping_add(*i)) == 0xFD)
-                .count(),
-        );
+        note("tail", (64..200).filter(|i| loads(grown.wrapping_add(*i)) == 0xFD).count());
         lab.give(grown, 200, 16);
     }
     let verdict = |seen: &SeenByChild| {
         seen.quiet(5001);
-        assert_eq!(
-            (seen.note("fresh"), seen.note("tail")),
-            (64, 136),
-            "{}",
-            seen.config.name()
-        );
+        assert_eq!((seen.note("fresh"), seen.note("tail")), (64, 136), "{}", seen.config.name());
     };
     each(On::ALL, case, verdict);
 }

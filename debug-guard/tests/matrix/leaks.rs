@@ -23,28 +23,14 @@ fn t34_one_leak_a_cycle_and_none() {
     each(On::ALL, one, |seen| {
         seen.quiet(4);
         // What was live before and what came after are none of it.
-        assert_eq!(
-            (seen.note("leaks"), seen.note("blocks"), seen.note("bytes")),
-            (1, 1, 72),
-            "{}",
-            seen.config.name()
-        );
-        assert!(
-            seen.stack_names("leak")
-                .iter()
-                .any(|name| name.contains("forgets")),
-            "{}",
-            seen.finished
-        );
+        assert_eq!((seen.note("leaks"), seen.note("blocks"), seen.note("bytes")), (1, 1, 72), "{}", seen.config.name());
+        assert!(seen.stack_names("leak").iter().any(|name| name.contains("forgets")), "{}", seen.finished);
     });
 
     // Two blocks that point at one another are reachable from each other and from nowhere else: a leak of two.
     fn cycle(lab: &Lab) {
         let from = lab.guard.mark();
-        let (a, b) = (
-            lab.take(16, 8).cast::<usize>(),
-            lab.take(16, 8).cast::<usize>(),
-        );
+        let (a, b) = (lab.take(16, 8).cast::<usize>(), lab.take(16, 8).cast::<usize>());
         // SAFETY: live blocks of ours, large enough.
         unsafe { a.write(b.addr()) };
         // SAFETY: a live block of ours, large enough.
@@ -53,12 +39,7 @@ fn t34_one_leak_a_cycle_and_none() {
     }
     each(On::ALL, cycle, |seen| {
         seen.quiet(2);
-        assert_eq!(
-            (seen.note("blocks"), seen.note("bytes")),
-            (2, 32),
-            "{}",
-            seen.config.name()
-        );
+        assert_eq!((seen.note("blocks"), seen.note("bytes")), (2, 32), "{}", seen.config.name());
     });
 
     fn none(lab: &Lab) {
@@ -70,12 +51,7 @@ fn t34_one_leak_a_cycle_and_none() {
     }
     each(On::ALL, none, |seen| {
         seen.quiet(199);
-        assert_eq!(
-            (seen.note("leaks"), seen.note("blocks"), seen.note("bytes")),
-            (0, 0, 0),
-            "{}",
-            seen.config.name()
-        );
+        assert_eq!((seen.note("leaks"), seen.note("blocks"), seen.note("bytes")), (0, 0, 0), "{}", seen.config.name());
     });
 }
 
@@ -137,11 +113,7 @@ fn t34_leaks_at_exit_give_the_exit_code() {
         |seen| {
             seen.note("leaving");
             seen.finished.assert_code(0);
-            assert!(
-                seen.leaks.is_empty() && seen.reports.is_empty(),
-                "{}",
-                seen.finished
-            );
+            assert!(seen.leaks.is_empty() && seen.reports.is_empty(), "{}", seen.finished);
         },
     );
 }

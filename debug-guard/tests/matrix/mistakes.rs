@@ -1,4 +1,5 @@
-//! The 24 mistakes, each made with blocks as a C program would have them: 16-byte alignment, 64 bytes where nothing else is said.
+//! The 24 mistakes, each made with blocks as a C program would have them: 16-byte alignment, 64 bytes where nothing
+//! else is said.
 
 use std::hint::black_box;
 use std::io::{Read, Write, pipe};
@@ -13,19 +14,13 @@ pub(crate) const CASES: usize = 24;
 /// What is done, and the kind of the report that may be made of it.
 pub(crate) const MISTAKES: [(&str, &str); CASES] = [
     ("a byte written behind the end", "overflow"),
-    (
-        "a byte written behind the end of 61, in the slack",
-        "overflow",
-    ),
+    ("a byte written behind the end of 61, in the slack", "overflow"),
     ("a byte read behind the end", "overflow"),
     ("a byte written in front", "underflow"),
     ("a byte read in front", "underflow"),
     ("written after the free", "use-after-free"),
     ("read after the free", "use-after-free"),
-    (
-        "written after the free and a hundred others",
-        "use-after-free",
-    ),
+    ("written after the free and a hundred others", "use-after-free"),
     ("freed twice", "double-free"),
     ("freed twice, a hundred others in between", "double-free"),
     ("a pointer into a block freed", "interior-free"),
@@ -41,10 +36,7 @@ pub(crate) const MISTAKES: [(&str, &str); CASES] = [
     ("read(2) past the end", "overflow"),
     ("a string whose terminator lies behind the end", "overflow"),
     ("a byte behind the end written as it was", "overflow"),
-    (
-        "eight bytes written, four of them behind the end",
-        "overflow",
-    ),
+    ("eight bytes written, four of them behind the end", "overflow"),
 ];
 
 const SIZE: usize = 64;
@@ -84,14 +76,7 @@ fn with_a_live_block(lab: &Lab, number: usize) {
         3 => touches(at(64)),
         4 => {
             let front = block.wrapping_sub(1);
-            stores(
-                front,
-                if untouchable(block) {
-                    0x41
-                } else {
-                    !loads(front)
-                },
-            );
+            stores(front, if untouchable(block) { 0x41 } else { !loads(front) });
         }
         5 => touches(block.wrapping_sub(1)),
         // SAFETY: broken on purpose, as all of these.
@@ -100,20 +85,9 @@ fn with_a_live_block(lab: &Lab, number: usize) {
         15 => stores(at(LARGE + 4096), 0x41),
         21 => reads_from_a_pipe(block),
         22 => (0..=64).for_each(|i| stores(at(i), if i == 64 { 0 } else { b'a' })),
-        23 => stores(
-            at(64),
-            if untouchable(at(64)) {
-                0x41
-            } else {
-                loads(at(64))
-            },
-        ),
+        23 => stores(at(64), if untouchable(at(64)) { 0x41 } else { loads(at(64)) }),
         // SAFETY: broken on purpose.
-        _ => unsafe {
-            black_box(at(60))
-                .cast::<u64>()
-                .write_unaligned(0x4142_4344_4546_4748)
-        },
+        _ => unsafe { black_box(at(60)).cast::<u64>().write_unaligned(0x4142_4344_4546_4748) },
     }
     lab.give(block, size, 16);
 }
@@ -139,10 +113,7 @@ fn with_a_freed_block(lab: &Lab, number: usize) {
         19 => {
             let block = NonNull::new(block).expect("a block");
             // SAFETY: broken on purpose: it was freed.
-            let _ = unsafe {
-                lab.guard
-                    .resize(block, layout(SIZE, 16), layout(256, 16), Scope::Object)
-            };
+            let _ = unsafe { lab.guard.resize(block, layout(SIZE, 16), layout(256, 16), Scope::Object) };
         }
         _ => stores(block.wrapping_add(5), 0x41),
     }

@@ -3,7 +3,8 @@
 use crate::common::{Lab, On, each, each_with, loads, note, note_pointer, stores};
 use debug_guard::OnReport;
 
-/// Where the end of a block touches the page behind, a store there is stopped; elsewhere it is found when the block comes back.
+/// Where the end of a block touches the page behind, a store there is stopped; elsewhere it is found when the block
+/// comes back.
 const EVERYWHERE: On = On::ALL;
 
 /// The first byte behind a block is never this one.
@@ -11,11 +12,7 @@ const UNLIKE: u8 = 0xFF;
 
 /// What is not there, where it can be read; the page behind cannot.
 fn other(lab: &Lab, at: *const u8) -> u8 {
-    if lab.config.has_pages() && lab.config.is_right() {
-        UNLIKE
-    } else {
-        !loads(at)
-    }
+    if lab.config.has_pages() && lab.config.is_right() { UNLIKE } else { !loads(at) }
 }
 
 #[test]
@@ -85,9 +82,7 @@ fn t03_a_byte_read_right_behind_the_end() {
 fn t04_eight_bytes_written_behind_the_end() {
     fn case(lab: &Lab) {
         let block = lab.block(64, 16);
-        (64..72)
-            .map(|i| block.wrapping_add(i))
-            .for_each(|at| stores(at, other(lab, at)));
+        (64..72).map(|i| block.wrapping_add(i)).for_each(|at| stores(at, other(lab, at)));
         lab.give(block, 64, 16);
     }
     each(EVERYWHERE, case, |seen| {
@@ -99,21 +94,12 @@ fn t04_eight_bytes_written_behind_the_end() {
         } else {
             told.found_in("gives").flipped(block + 64, 8);
             // In words as well: so many bytes, from where on, in hexadecimal what was there and what is.
-            let digits = |bytes: Vec<u8>| {
-                bytes
-                    .iter()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect::<String>()
-            };
+            let digits = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
             let [expected, found] = told.changed_bytes().map(digits);
             let said = format!(
                 "  changed: 8 bytes, from 0 bytes past the end of the block on: expected {expected}, found {found}\n"
             );
-            assert!(
-                seen.finished.stderr.contains(&said),
-                "no{said}: {}",
-                seen.finished
-            );
+            assert!(seen.finished.stderr.contains(&said), "no{said}: {}", seen.finished);
         }
     });
 }
@@ -127,8 +113,8 @@ fn stores_eight(at: *mut u8, value: [u8; 8]) {
     std::hint::black_box(());
 }
 
-/// A limit: the processor names the first byte that could not be had, and neither how wide the store was nor how much of it lay inside.
-/// Where it went through, the bytes outside are counted when the block comes back.
+/// A limit: the processor names the first byte that could not be had, and neither how wide the store was nor how much
+/// of it lay inside. Where it went through, the bytes outside are counted when the block comes back.
 #[test]
 fn t05_a_store_that_straddles_the_end() {
     fn case(lab: &Lab) {
@@ -185,24 +171,17 @@ fn t07_a_page_written_from_a_small_block() {
         let told = seen.of("overflow", 64, 16);
         told.access("write");
         // Which end of it a C library fills first is its own affair.
-        assert!(
-            (block + 64..block + 4096).contains(&told.address()),
-            "{told:?}"
-        );
+        assert!((block + 64..block + 4096).contains(&told.address()), "{told:?}");
     });
 }
 
-/// A store that jumps over the page behind lands where another block may be: whose it is not can be told while that place is empty,
-/// and from what it changed when it is not.
+/// A store that jumps over the page behind lands where another block may be: whose it is not can be told while that
+/// place is empty, and from what it changed when it is not.
 #[test]
 fn t08_a_far_store_lands_beyond_the_page_behind() {
     /// From a block's start into the middle of the page behind the one that cannot be touched.
     fn far(config: crate::common::Config) -> usize {
-        if config.is_right() {
-            4096 + 2048
-        } else {
-            2 * 4096 + 2048
-        }
+        if config.is_right() { 4096 + 2048 } else { 2 * 4096 + 2048 }
     }
     fn alone(lab: &Lab) {
         let block = lab.block(64, 16);
@@ -212,73 +191,39 @@ fn t08_a_far_store_lands_beyond_the_page_behind() {
         let (block, far) = (seen.note("block"), far(seen.config));
         let told = seen.aborted();
         // More than two pages away it is nobody's for certain; the nearest block is told all the same.
-        told.kind(if seen.config.is_right() {
-            "overflow"
-        } else {
-            "wild-access"
-        });
-        told.stopped("write", block + far)
-            .touched_in("stores")
-            .block(block, 64, 16)
-            .taken_in_case();
+        told.kind(if seen.config.is_right() { "overflow" } else { "wild-access" });
+        told.stopped("write", block + far).touched_in("stores").block(block, 64, 16).taken_in_case();
         told.offset_past_end(far - 64);
     });
 
     // Of a place whose block has gone both neighbours are told, and how far they are.
     fn between(lab: &Lab) {
         let blocks: Vec<_> = (0..8).map(|_| lab.take(64, 16)).collect();
-        blocks
-            .iter()
-            .enumerate()
-            .for_each(|(i, block)| note_pointer(&format!("block{i}"), *block));
-        blocks
-            .iter()
-            .skip(1)
-            .step_by(2)
-            .for_each(|block| lab.give(*block, 64, 16));
+        blocks.iter().enumerate().for_each(|(i, block)| note_pointer(&format!("block{i}"), *block));
+        blocks.iter().skip(1).step_by(2).for_each(|block| lab.give(*block, 64, 16));
         stores(blocks[2].wrapping_add(4096 + 2048), 0x41);
     }
     let neighbours = std::cell::Cell::new((0, 0));
-    let note_seen = |with: bool| {
-        neighbours.set((
-            neighbours.get().0 + usize::from(with),
-            neighbours.get().1 + 1,
-        ))
-    };
+    let note_seen = |with: bool| neighbours.set((neighbours.get().0 + usize::from(with), neighbours.get().1 + 1));
     each(On::STRICT, between, |seen| {
         let address = seen.note("block2") + 4096 + 2048;
         let told = seen.aborted();
         let nearest = told.stopped("write", address).block_address();
         let ours: Vec<usize> = (0..8).map(|i| seen.note(&format!("block{i}"))).collect();
         let away = |block: usize| {
-            if address < block {
-                block - address
-            } else {
-                address - (block + 63)
-            }
+            if address < block { block - address } else { address - (block + 63) }
         };
-        assert!(
-            ours.contains(&nearest) && ours.iter().all(|block| away(nearest) <= away(*block)),
-            "{told:?}"
-        );
+        assert!(ours.contains(&nearest) && ours.iter().all(|block| away(nearest) <= away(*block)), "{told:?}");
         // The other one is on the other side. Places are skipped now and then: who is too far away is no neighbour.
-        let beyond = ours
-            .iter()
-            .copied()
-            .filter(|block| (*block > address) != (nearest > address));
-        let expected = beyond
-            .min_by_key(|block| away(*block))
-            .filter(|block| away(*block) < 4 * 4096 - 64);
+        let beyond = ours.iter().copied().filter(|block| (*block > address) != (nearest > address));
+        let expected = beyond.min_by_key(|block| away(*block)).filter(|block| away(*block) < 4 * 4096 - 64);
         if let Some(expected) = expected {
             assert_eq!(told.neighbour(), (expected, away(expected)), "{told:?}");
         }
         note_seen(expected.is_some());
     });
     let (with, runs) = neighbours.into_inner();
-    assert!(
-        crate::common::is_child() || with > 0,
-        "no neighbour in {runs} runs"
-    );
+    assert!(crate::common::is_child() || with > 0, "no neighbour in {runs} runs");
 
     const BLOCKS: usize = 1000;
     fn among_others(lab: &Lab) {
@@ -297,19 +242,14 @@ fn t08_a_far_store_lands_beyond_the_page_behind() {
         among_others,
         |seen| {
             seen.ended();
-            // Behind one block in eight up to three places are skipped, so behind three in 32 there is nobody: 94 of a thousand stop
-            // at the instruction, and by chance alone less than once in a hundred million times not within six standard deviations
-            // of that, which are 56. All others are found in what surrounds a block. The last block has no neighbour.
+            // Behind one block in eight up to three places are skipped, so behind three in 32 there is nobody: 94 of a
+            // thousand stop at the instruction, and by chance alone less than once in a hundred million times not
+            // within six standard deviations of that, which are 56. All others are found in what surrounds a block. The
+            // last block has no neighbour.
             let (stopped, all) = (seen.note("stopped"), seen.note("in all"));
-            println!(
-                "T08 {}: {stopped} of {BLOCKS} stopped at the instruction, {all} reported",
-                seen.config.name()
-            );
+            println!("T08 {}: {stopped} of {BLOCKS} stopped at the instruction, {all} reported", seen.config.name());
             assert!((94 - 56..=94 + 56).contains(&stopped), "{stopped} {all}");
-            assert!(
-                (BLOCKS * 95 / 100..=BLOCKS + 1).contains(&all),
-                "{stopped} {all}"
-            );
+            assert!((BLOCKS * 95 / 100..=BLOCKS + 1).contains(&all), "{stopped} {all}");
         },
     );
 }
@@ -352,12 +292,7 @@ fn t09_a_terminator_behind_the_end() {
         always,
         |seen| {
             seen.ended();
-            assert_eq!(
-                seen.note("reports"),
-                LIKELY.len() * TRIES,
-                "each of them, {}",
-                seen.config.name()
-            );
+            assert_eq!(seen.note("reports"), LIKELY.len() * TRIES, "each of them, {}", seen.config.name());
         },
     );
 }
@@ -368,10 +303,7 @@ fn t12_past_the_end_of_a_large_block() {
     fn one(lab: &Lab) {
         let block = lab.block(SIZE, 16);
         // Of the pages that it spans each is its own throughout.
-        (0..SIZE)
-            .step_by(512)
-            .chain([SIZE - 1])
-            .for_each(|i| stores(block.wrapping_add(i), 0x40));
+        (0..SIZE).step_by(512).chain([SIZE - 1]).for_each(|i| stores(block.wrapping_add(i), 0x40));
         note("inside", 1);
         stores(block.wrapping_add(SIZE), UNLIKE);
         lab.give(block, SIZE, 16);
@@ -395,8 +327,7 @@ fn t12_past_the_end_of_a_large_block() {
     each(On::RIGHT, a_page, |seen| {
         let block = seen.note("block");
         let told = seen.of("overflow", SIZE, 16);
-        told.offset_past_end(4095)
-            .stopped("write", block + SIZE + 4095);
+        told.offset_past_end(4095).stopped("write", block + SIZE + 4095);
     });
 
     // Beyond the page that cannot be touched there is no block yet.
@@ -407,8 +338,7 @@ fn t12_past_the_end_of_a_large_block() {
     each(On::RIGHT, beyond, |seen| {
         let block = seen.note("block");
         let told = seen.of("overflow", SIZE, 16);
-        told.offset_past_end(4096)
-            .stopped("write", block + SIZE + 4096);
+        told.offset_past_end(4096).stopped("write", block + SIZE + 4096);
     });
 }
 
@@ -449,9 +379,7 @@ fn t14_a_block_of_no_bytes() {
     }
     each(On::RIGHT, reads, |seen| {
         let given = seen.note("block");
-        seen.of("zero-size-access", 0, 16)
-            .stopped("read", given)
-            .touched_in("loads");
+        seen.of("zero-size-access", 0, 16).stopped("read", given).touched_in("loads");
     });
 
     // From Rust nothing is asked for: an address that is nobody's, and costs nobody anything.

@@ -44,10 +44,7 @@ fn t37_a_header_copied_elsewhere() {
     fn copies(lab: &Lab, block: *mut u8) -> *mut u8 {
         let place = lab.take(64 + 2 * HEADER, 16);
         for i in 0..64 + 2 * HEADER {
-            stores(
-                place.wrapping_add(i),
-                loads(block.wrapping_sub(HEADER).wrapping_add(i)),
-            );
+            stores(place.wrapping_add(i), loads(block.wrapping_sub(HEADER).wrapping_add(i)));
         }
         place.wrapping_add(HEADER)
     }
@@ -75,9 +72,6 @@ fn t38_a_neighbours_tail_copied_over_ours() {
         let told = seen.of("overflow", 64, 16);
         told.found_in("case");
         let first = told.changed_first();
-        assert!(
-            (seen.note("block") + 64..seen.note("block") + 72).contains(&first),
-            "{told:?}"
-        );
+        assert!((seen.note("block") + 64..seen.note("block") + 72).contains(&first), "{told:?}");
     });
 }

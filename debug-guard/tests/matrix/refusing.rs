@@ -37,8 +37,7 @@ fn takes_some(host: &dyn HostAllocator, held: &mut Held) -> Result<(), AllocErro
             let last = held.len() - 1;
             let (block, size, scope) = held[last];
             // SAFETY: a live block of that layout and scope.
-            let grown =
-                unsafe { host.resize(block, layout(size, 16), layout(size * 3, 16), scope) }?;
+            let grown = unsafe { host.resize(block, layout(size, 16), layout(size * 3, 16), scope) }?;
             held[last] = (grown, size * 3, scope);
         }
     }
@@ -46,20 +45,13 @@ fn takes_some(host: &dyn HostAllocator, held: &mut Held) -> Result<(), AllocErro
 }
 
 fn guard(lab: &Lab, fault: Fault) -> Result<Guard<Failing>, ()> {
-    Guard::new(
-        FailingAllocator::new(FromGlobalAlloc::SYSTEM, fault),
-        Lab::options(lab.config),
-    )
-    .map_err(|refused| {
-        assert_eq!(
-            refused.value.live_bytes(),
-            0,
-            "a guard that was not made keeps nothing"
-        );
+    Guard::new(FailingAllocator::new(FromGlobalAlloc::SYSTEM, fault), Lab::options(lab.config)).map_err(|refused| {
+        assert_eq!(refused.value.live_bytes(), 0, "a guard that was not made keeps nothing");
     })
 }
 
-/// Works over a guard whose allocator behind fails as planned from the beginning; then works again, with nothing refused.
+/// Works over a guard whose allocator behind fails as planned from the beginning; then works again, with nothing
+/// refused.
 fn fails(lab: &Lab, fault: Fault, outcomes: &[AtomicU64; 3]) {
     let Ok(guard) = guard(lab, fault) else {
         outcomes[0].fetch_add(1, SeqCst);
@@ -70,11 +62,7 @@ fn fails(lab: &Lab, fault: Fault, outcomes: &[AtomicU64; 3]) {
     assert_eq!(guard.stats().live_blocks, 0, "{fault:?}");
     guard.inner().disarm();
     works(&guard).expect("nothing is refused any more");
-    assert_eq!(
-        (guard.stats().live_blocks, guard.stats().reports),
-        (0, 0),
-        "{fault:?}"
-    );
+    assert_eq!((guard.stats().live_blocks, guard.stats().reports), (0, 0), "{fault:?}");
     let behind = guard.close().expect("nothing is live");
     assert_eq!(behind.live_bytes(), 0, "{fault:?}: nothing is left behind");
 }
@@ -104,10 +92,7 @@ fn t46_every_request_of_the_guard_fails_once() {
             fails(lab, Fault::LiveBytes(limit), &outcomes);
             fails(lab, Fault::SizeAbove(limit), &outcomes);
         }
-        for (name, outcome) in ["no guard", "refused", "went well"]
-            .into_iter()
-            .zip(&outcomes)
-        {
+        for (name, outcome) in ["no guard", "refused", "went well"].into_iter().zip(&outcomes) {
             note(name, outcome.load(SeqCst) as usize);
         }
         // So that what the laboratory's own guard says holds as well.
@@ -115,18 +100,9 @@ fn t46_every_request_of_the_guard_fails_once() {
     }
     each(On::ALL, case, |seen| {
         seen.quiet(1);
-        assert!(
-            seen.note("no guard") > 0 && seen.note("requests") > 0,
-            "{}",
-            seen.finished
-        );
+        assert!(seen.note("no guard") > 0 && seen.note("requests") > 0, "{}", seen.finished);
         // Of a guard with pages few requests go to the allocator behind.
-        assert!(
-            seen.note("went well") > 0 && seen.note("refused") > 0,
-            "{}: {}",
-            seen.config.name(),
-            seen.finished
-        );
+        assert!(seen.note("went well") > 0 && seen.note("refused") > 0, "{}: {}", seen.config.name(), seen.finished);
     });
 }
 
@@ -146,11 +122,7 @@ fn t46_every_request_in_front_of_the_guard_fails_once() {
         for plan in plans {
             failing.arm(plan);
             assert!(works(&failing).is_err(), "{plan:?}");
-            assert_eq!(
-                (failing.live_bytes(), lab.guard.stats().live_blocks),
-                (0, 0),
-                "{plan:?}"
-            );
+            assert_eq!((failing.live_bytes(), lab.guard.stats().live_blocks), (0, 0), "{plan:?}");
             failing.disarm();
             works(&failing).expect("the next try succeeds");
         }

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use alloc_core::FromGlobalAlloc;
 use debug_guard::{BackEnds, Guard, Mode, OnReport, Placement, Report, ReportKind, Sampling};
 
-use crate::common::{
-    Config, Lab, each_of, gives, lent, loads, note, skip_what_is_not_offered, stores, takes,
-};
+use crate::common::{Config, Lab, each_of, gives, lent, loads, note, skip_what_is_not_offered, stores, takes};
 
 const RUNS: usize = 1000;
 const ONE_IN: u32 = 4;
@@ -24,8 +22,8 @@ fn sees(report: &Report<'_>) {
     };
 }
 
-/// A thousand guards, each with a seed of its own. One in four are to be seen: 250, and by chance alone less than once in a million
-/// times not within five standard deviations of that, which are 69.
+/// A thousand guards, each with a seed of its own. One in four are to be seen: 250, and by chance alone less than once
+/// in a million times not within five standard deviations of that, which are 69.
 #[test]
 fn t01_t15_of_a_busy_site_a_share_is_seen() {
     fn overflows(lab: &Lab) {
@@ -43,9 +41,7 @@ fn t01_t15_of_a_busy_site_a_share_is_seen() {
     }
     fn busily(lab: &Lab, mistake: impl Fn(&crate::common::Under, *mut u8)) {
         let sampling = Sampling::one_in(ONE_IN).first(1).slots(32);
-        let options = Lab::options(lab.config)
-            .sampling(sampling)
-            .on_report(OnReport::Call(sees));
+        let options = Lab::options(lab.config).sampling(sampling).on_report(OnReport::Call(sees));
         let mut chosen = 0;
         for _ in 0..RUNS {
             let guard = Guard::new(FromGlobalAlloc::SYSTEM, options).expect("a guard");
@@ -66,35 +62,17 @@ fn t01_t15_of_a_busy_site_a_share_is_seen() {
     skip_what_is_not_offered("t01_t15 sampled");
     let offered = lent().filter(|back_end| BackEnds::probe().offers(*back_end));
     let configs: Vec<_> = offered
-        .map(|back_end| Config {
-            mode: Mode::Sampled,
-            placement: Placement::Right,
-            back_end: Some(back_end),
-        })
+        .map(|back_end| Config { mode: Mode::Sampled, placement: Placement::Right, back_end: Some(back_end) })
         .collect();
-    each_of(
-        configs.clone(),
-        |options| options,
-        overflows,
-        |seen| is_a_share(seen, "overflows"),
-    );
-    each_of(
-        configs,
-        |options| options,
-        reads,
-        |seen| is_a_share(seen, "late"),
-    );
+    each_of(configs.clone(), |options| options, overflows, |seen| is_a_share(seen, "overflows"));
+    each_of(configs, |options| options, reads, |seen| is_a_share(seen, "late"));
 }
 
 fn is_a_share(seen: &crate::common::SeenByChild, kind: &str) {
     seen.ended();
     let (found, chosen) = (seen.note(kind), seen.note("chosen"));
     println!("{} {kind}: {found} of {RUNS} seen", seen.config.name());
-    assert_eq!(
-        seen.note("overflows") + seen.note("late"),
-        found,
-        "of no other kind"
-    );
+    assert_eq!(seen.note("overflows") + seen.note("late"), found, "of no other kind");
     assert_eq!(found, chosen, "every chosen block is seen");
     assert!((250 - 69..=250 + 69).contains(&found), "{found}");
 }

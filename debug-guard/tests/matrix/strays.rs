@@ -25,9 +25,7 @@ fn t22_a_pointer_into_a_block() {
         told.offset(16).taken_in_case().found_in("small");
     });
     each(On::PAGES, large, |seen| {
-        seen.of("interior-free", 300 << 10, 16)
-            .offset(8192)
-            .taken_in_case();
+        seen.of("interior-free", 300 << 10, 16).offset(8192).taken_in_case();
     });
 }
 
@@ -72,18 +70,9 @@ fn t24_a_pointer_far_into_the_guards_own_addresses() {
     }
     each(On::PAGES, case, |seen| {
         let told = seen.aborted();
-        told.kind("foreign-free")
-            .without_block()
-            .mapping("the guard's own pages")
-            .found_in("case");
+        told.kind("foreign-free").without_block().mapping("the guard's own pages").found_in("case");
         assert_eq!(told.address(), seen.note("block") + FAR);
-        assert!(
-            seen.finished
-                .stderr
-                .contains(" but lies in the guard's own pages, at free"),
-            "{}",
-            seen.finished
-        );
+        assert!(seen.finished.stderr.contains(" but lies in the guard's own pages, at free"), "{}", seen.finished);
     });
 }
 
@@ -91,9 +80,7 @@ fn t24_a_pointer_far_into_the_guards_own_addresses() {
 fn t25_a_pointer_into_the_page_behind() {
     fn case(lab: &Lab) {
         let block = lab.block(64, 16);
-        let end_of_page = block
-            .wrapping_add(64)
-            .map_addr(|end| end.next_multiple_of(4096));
+        let end_of_page = block.wrapping_add(64).map_addr(|end| end.next_multiple_of(4096));
         note_pointer("given", end_of_page.wrapping_add(128));
         lab.give(end_of_page.wrapping_add(128), 64, 16);
     }
@@ -101,22 +88,11 @@ fn t25_a_pointer_into_the_page_behind() {
         // Found by the free itself, not by a fault within it.
         let told = seen.aborted();
         let (block, given) = (seen.note("block"), seen.note("given"));
-        told.kind("foreign-free")
-            .mapping("the guard's own pages")
-            .found_in("case");
-        told.block(block, 64, 16)
-            .offset_past_end(given - block - 64)
-            .taken_in_case();
+        told.kind("foreign-free").mapping("the guard's own pages").found_in("case");
+        told.block(block, 64, 16).offset_past_end(given - block - 64).taken_in_case();
         assert_eq!(told.address(), given);
-        let said = format!(
-            " but lies in the guard's own pages, {} bytes past the end of ",
-            given - block - 64
-        );
-        assert!(
-            seen.finished.stderr.contains(&said),
-            "no{said}: {}",
-            seen.finished
-        );
+        let said = format!(" but lies in the guard's own pages, {} bytes past the end of ", given - block - 64);
+        assert!(seen.finished.stderr.contains(&said), "no{said}: {}", seen.finished);
     });
 }
 
@@ -125,10 +101,7 @@ fn t25_a_pointer_into_the_page_behind() {
 fn regrows(lab: &Lab, block: *mut u8, old: usize) {
     let block = NonNull::new(block).expect("not null");
     // SAFETY: broken on purpose: the guard must notice, and touches nothing then.
-    let grown = unsafe {
-        lab.guard
-            .resize(block, layout(old, 16), layout(256, 16), Scope::Object)
-    };
+    let grown = unsafe { lab.guard.resize(block, layout(old, 16), layout(256, 16), Scope::Object) };
     note("answered", usize::from(grown.is_ok()));
 }
 
@@ -178,9 +151,7 @@ fn t26_a_reallocation_of_what_is_no_block() {
         |seen| {
             seen.ended();
             assert_eq!(seen.note("answered"), 0);
-            seen.only()
-                .kind("interior-free")
-                .block(seen.note("block"), 64, 16);
+            seen.only().kind("interior-free").block(seen.note("block"), 64, 16);
         },
     );
 }
@@ -189,9 +160,7 @@ fn t26_a_reallocation_of_what_is_no_block() {
 fn t27_asked_about_what_is_no_block() {
     #[inline(never)]
     fn asks(lab: &Lab, pointer: *mut u8) {
-        let size = lab
-            .guard
-            .usable_size(NonNull::new(pointer).expect("not null"));
+        let size = lab.guard.usable_size(NonNull::new(pointer).expect("not null"));
         note("answered", size.unwrap_or(usize::MAX));
     }
     fn live(lab: &Lab) {
@@ -218,10 +187,7 @@ fn t27_asked_about_what_is_no_block() {
     }
     each(On::ALL, interior, |seen| {
         assert!(!seen.noted("answered"));
-        seen.of("interior-free", 64, 16)
-            .offset(3)
-            .found("query")
-            .found_in("asks");
+        seen.of("interior-free", 64, 16).offset(3).found("query").found_in("asks");
     });
 }
 
@@ -235,9 +201,7 @@ fn t36_blocks_of_the_c_library() {
     }
     each(On::ALL, given_to_the_guard, |seen| {
         let told = seen.aborted();
-        told.kind("foreign-free")
-            .without_block()
-            .found_in("given_to_the_guard");
+        told.kind("foreign-free").without_block().found_in("given_to_the_guard");
         assert_eq!(told.address(), seen.note("stray"));
     });
 }

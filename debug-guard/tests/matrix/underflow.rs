@@ -8,30 +8,17 @@ fn t10_a_byte_in_front() {
         let block = lab.block(64, 16);
         let at = block.wrapping_sub(1);
         // Unlike what is there, where that can be read.
-        stores(
-            at,
-            if lab.config.has_pages() && !lab.config.is_right() {
-                0x41
-            } else {
-                !loads(at)
-            },
-        );
+        stores(at, if lab.config.has_pages() && !lab.config.is_right() { 0x41 } else { !loads(at) });
         lab.give(block, 64, 16);
     }
     each(On::ALL, writes, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.block(block, 64, 16)
-            .taken_in_case()
-            .offset_before_start(1);
+        told.block(block, 64, 16).taken_in_case().offset_before_start(1);
         if !seen.config.has_pages() || seen.config.is_right() {
-            told.kind("underflow")
-                .found_in("gives")
-                .flipped(block - 1, 1);
+            told.kind("underflow").found_in("gives").flipped(block - 1, 1);
         } else {
-            told.kind("underflow")
-                .stopped("write", block - 1)
-                .touched_in("stores");
+            told.kind("underflow").stopped("write", block - 1).touched_in("stores");
         }
     });
 
@@ -44,9 +31,7 @@ fn t10_a_byte_in_front() {
         if seen.config.has_pages() && !seen.config.is_right() {
             let block = seen.note("block");
             let told = seen.of("underflow", 64, 16);
-            told.stopped("read", block - 1)
-                .touched_in("loads")
-                .offset_before_start(1);
+            told.stopped("read", block - 1).touched_in("loads").offset_before_start(1);
         } else {
             // A read leaves nothing to be found; that blocks are looked after here is the case above.
             seen.quiet(1);
@@ -60,14 +45,7 @@ fn t11_a_byte_over_what_stands_in_front() {
         let block = lab.block(64, 16);
         let at = block.wrapping_sub(17);
         // Unlike what is there, where that can be read.
-        stores(
-            at,
-            if lab.config.has_pages() {
-                0x41
-            } else {
-                !loads(at)
-            },
-        );
+        stores(at, if lab.config.has_pages() { 0x41 } else { !loads(at) });
         lab.give(block, 64, 16);
     }
     each(On::COOKIE.and(On::LEFT), case, |seen| {
@@ -75,9 +53,7 @@ fn t11_a_byte_over_what_stands_in_front() {
         let told = seen.aborted();
         told.block(block, 64, 16).taken_in_case();
         if seen.config.has_pages() {
-            told.kind("underflow")
-                .stopped("write", block - 17)
-                .offset_before_start(17);
+            told.kind("underflow").stopped("write", block - 17).offset_before_start(17);
         } else {
             // Size, alignment and stacks stand elsewhere, too.
             told.kind("header-damaged").found_in("gives");

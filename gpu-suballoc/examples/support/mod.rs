@@ -50,14 +50,13 @@ pub(crate) fn print_report<D: DeviceMemory, A: HostAllocator + Clone>(
 impl Gpu {
     fn open() -> Result<Self, String> {
         // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for.
-        let entry =
-            unsafe { ash::Entry::load() }.map_err(|error| format!("no Vulkan loader: {error}"))?;
+        let entry = unsafe { ash::Entry::load() }.map_err(|error| format!("no Vulkan loader: {error}"))?;
         let version = vk::API_VERSION_1_1;
         let application = vk::ApplicationInfo::default().api_version(version);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: a valid info; destroyed in `drop`.
-        let instance = unsafe { entry.create_instance(&info, None) }
-            .map_err(|result| format!("no Vulkan driver: {result:?}"))?;
+        let instance =
+            unsafe { entry.create_instance(&info, None) }.map_err(|result| format!("no Vulkan driver: {result:?}"))?;
         // SAFETY: a live instance.
         let devices = unsafe { instance.enumerate_physical_devices() }.unwrap_or_default();
         let opened = devices
@@ -85,9 +84,7 @@ impl Gpu {
             .find(|(_, one)| one.queue_flags.intersects(family))
             .ok_or("no queue for graphics or compute")?
             .0;
-        let queues = [vk::DeviceQueueCreateInfo::default()
-            .queue_family_index(family)
-            .queue_priorities(&[1.0])];
+        let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
         let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
         // SAFETY: a valid info; destroyed in `drop`.
         let device = unsafe { instance.create_device(physical, &info, None) }
@@ -114,10 +111,7 @@ impl Gpu {
             queue: unsafe { device.get_device_queue(family, 0) },
             device,
             pool,
-            name: properties
-                .device_name_as_c_str()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default(),
+            name: properties.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
             options: AshOptions::new(version.min(properties.api_version)),
         })
     }
@@ -125,36 +119,26 @@ impl Gpu {
     /// The device as an allocator sees it.
     pub(crate) fn memory(&self) -> AshDevice {
         // SAFETY: all of one another; the examples end their allocators before `self`, and no feature is claimed.
-        unsafe {
-            AshDevice::new(
-                &self.entry,
-                &self.instance,
-                self.physical,
-                &self.device,
-                self.options,
-            )
-        }
+        unsafe { AshDevice::new(&self.entry, &self.instance, self.physical, &self.device, self.options) }
     }
 
     /// A command buffer, which goes with the pool.
     pub(crate) fn command_buffer(&self) -> Result<vk::CommandBuffer, Failure> {
-        let info = vk::CommandBufferAllocateInfo::default()
-            .command_pool(self.pool)
-            .command_buffer_count(1);
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
         // SAFETY: a pool of the device.
         let buffers = unsafe { self.device.allocate_command_buffers(&info) }?;
         Ok(buffers.into_iter().next().ok_or("no command buffer")?)
     }
 
-    /// Records commands into a buffer that the device does not use, and submits them; `fence` is signalled when they are done.
+    /// Records commands into a buffer that the device does not use, and submits them; `fence` is signalled when they
+    /// are done.
     pub(crate) fn submit(
         &self,
         commands: vk::CommandBuffer,
         fence: vk::Fence,
         record: impl FnOnce(&ash::Device, vk::CommandBuffer),
     ) -> Result<(), Failure> {
-        let once = vk::CommandBufferBeginInfo::default()
-            .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        let once = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the caller's, not in use.
         unsafe { self.device.begin_command_buffer(commands, &once) }?;
         record(&self.device, commands);
@@ -168,10 +152,7 @@ impl Gpu {
     }
 
     /// As [`submit`](Self::submit), and waits until the device is done.
-    pub(crate) fn run(
-        &self,
-        record: impl FnOnce(&ash::Device, vk::CommandBuffer),
-    ) -> Result<(), Failure> {
+    pub(crate) fn run(&self, record: impl FnOnce(&ash::Device, vk::CommandBuffer)) -> Result<(), Failure> {
         let commands = self.command_buffer()?;
         self.submit(commands, vk::Fence::null(), record)?;
         // SAFETY: one thread uses the queue.
@@ -198,10 +179,7 @@ impl Gpu {
     /// All types that there are.
     pub(crate) fn memory_properties(&self) -> vk::PhysicalDeviceMemoryProperties {
         // SAFETY: a device of the instance.
-        unsafe {
-            self.instance
-                .get_physical_device_memory_properties(self.physical)
-        }
+        unsafe { self.instance.get_physical_device_memory_properties(self.physical) }
     }
 }
 

@@ -12,9 +12,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Allocates a region for a resource that the caller creates and binds, or for any other use.
     ///
     /// # Errors
-    /// [`GpuMisuse`] for a size of 0, a bad alignment, pool or priority; [`GpuMisuse::UnnamedResource`] for a resource that must have a
-    /// memory object of its own and is not [named](RegionOptions::dedicated_for); [`GpuMisuse::NotEnabled`]; [`GpuError::TooLarge`];
-    /// [`GpuError::MemoryType`] if no type fits; refusals of host memory, device and limits.
+    /// [`GpuMisuse`] for a size of 0, a bad alignment, pool or priority; [`GpuMisuse::UnnamedResource`] for a resource
+    /// that must have a memory object of its own and is not [named](RegionOptions::dedicated_for);
+    /// [`GpuMisuse::NotEnabled`]; [`GpuError::TooLarge`]; [`GpuError::MemoryType`] if no type fits; refusals of host
+    /// memory, device and limits.
     #[doc(alias("vmaAllocateMemory", "vkAllocateMemory"))]
     #[inline]
     pub fn allocate(
@@ -27,13 +28,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.allocate_by(request, options, |request| self.place_or_evict(request))
     }
 
-    /// Allocates a region at a place of the options' custom pool, for example to replay a capture. Block and offset are those of a [memory
-    /// map](GpuAllocator::memory_map); [`reserve`](GpuAllocator::reserve) allocates the block. `lifetime` and `within_budget` are not read.
+    /// Allocates a region at a place of the options' custom pool, for example to replay a capture. Block and offset are
+    /// those of a [memory map](GpuAllocator::memory_map); [`reserve`](GpuAllocator::reserve) allocates the block.
+    /// `lifetime` and `within_budget` are not read.
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPlace`], [`GpuMisuse::PlaceTaken`], [`GpuMisuse::PlaceMisaligned`]; [`GpuMisuse::PlacesItself`] for a linear
-    /// pool; [`GpuMisuse::Defragmenting`] for a block that is being emptied; [`GpuMisuse::NoSuchPool`] without a pool;
-    /// [`GpuMisuse::BadOptions`] for a region that must be dedicated; otherwise as [`allocate`](GpuAllocator::allocate).
+    /// [`GpuMisuse::NoSuchPlace`], [`GpuMisuse::PlaceTaken`], [`GpuMisuse::PlaceMisaligned`];
+    /// [`GpuMisuse::PlacesItself`] for a linear pool; [`GpuMisuse::Defragmenting`] for a block that is being emptied;
+    /// [`GpuMisuse::NoSuchPool`] without a pool; [`GpuMisuse::BadOptions`] for a region that must be dedicated;
+    /// otherwise as [`allocate`](GpuAllocator::allocate).
     pub fn allocate_at(
         &self,
         block: u32,
@@ -43,9 +46,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ) -> Result<Region, GpuError> {
         self.check_options(options)?;
         let request = self.allocation_request(requirements, options);
-        self.allocate_by(request, options, |request| {
-            self.pools().place_at(request, (block, offset))
-        })
+        self.allocate_by(request, options, |request| self.pools().place_at(request, (block, offset)))
     }
 
     #[inline(always)]
@@ -59,10 +60,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         request.slot = new.slot;
         match self.with_margin(|| place(&request)) {
             Ok(placed) => {
-                let view = RootView {
-                    resource: None,
-                    asked: request.size,
-                };
+                let view = RootView { resource: None, asked: request.size };
                 let key = self.records.insert_root(new, placed.at, view);
                 Ok(self.region(&view, &placed, key))
             }
@@ -73,7 +71,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Allocates a region for each place of `out`, all alike, or none. A place that is not `None` is [`GpuMisuse::Held`].
+    /// Allocates a region for each place of `out`, all alike, or none. A place that is not `None` is
+    /// [`GpuMisuse::Held`].
     ///
     /// # Errors
     /// As [`allocate`](GpuAllocator::allocate).
@@ -99,13 +98,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         result
     }
 
-    /// Frees a region, with the buffer or image that was created with it; of a wrapped buffer or a crop, only the bookkeeping. The device
-    /// must not use it any more.
+    /// Frees a region, with the buffer or image that was created with it; of a wrapped buffer or a crop, only the
+    /// bookkeeping. The device must not use it any more.
     ///
     /// # Errors
     /// The region, and [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] while it is in use
     /// ([`free_when_unused`](GpuAllocator::free_when_unused) waits), [`GpuMisuse::OutOfOrder`] in a linear pool,
-    /// [`GpuMisuse::MarginOverwritten`] once, [`GpuMisuse::OtherAllocator`], or [`GpuMisuse::Stale`] if it was freed by its id.
+    /// [`GpuMisuse::MarginOverwritten`] once, [`GpuMisuse::OtherAllocator`], or [`GpuMisuse::Stale`] if it was freed by
+    /// its id.
     #[doc(alias("vmaFreeMemory", "vmaDestroyBuffer", "vmaDestroyImage", "vkFreeMemory"))]
     #[inline]
     pub fn free(&self, region: Region) -> Result<(), Rejected<Region, GpuError>> {
@@ -115,8 +115,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// As [`free`](GpuAllocator::free), but a region with crops or mappings is freed with the last of them. Its id is stale at once. A
-    /// linear pool reclaims the space in its turn.
+    /// As [`free`](GpuAllocator::free), but a region with crops or mappings is freed with the last of them. Its id is
+    /// stale at once. A linear pool reclaims the space in its turn.
     ///
     /// # Errors
     /// The region, and [`GpuMisuse::OtherAllocator`] or [`GpuMisuse::Stale`].
@@ -132,7 +132,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(self.free_named(id, false)?)
     }
 
-    /// As [`free_when_unused`](GpuAllocator::free_when_unused), by id. A crop of the whole region is a counted user: the last one frees it.
+    /// As [`free_when_unused`](GpuAllocator::free_when_unused), by id. A crop of the whole region is a counted user:
+    /// the last one frees it.
     pub fn free_id_when_unused(&self, id: RegionId) -> Result<(), GpuError> {
         Ok(self.free_named(id, true)?)
     }
@@ -170,11 +171,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             self.check_margin(id.key())?;
         }
         self.records.begin_removal(id.key(), wait, |at| {
-            if at.kind() == RangePlacement::Linear && !wait {
-                self.pools().check_order(at)
-            } else {
-                Ok(())
-            }
+            if at.kind() == RangePlacement::Linear && !wait { self.pools().check_order(at) } else { Ok(()) }
         })
     }
 

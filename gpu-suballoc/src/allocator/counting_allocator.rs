@@ -11,10 +11,7 @@ pub(crate) struct CountingAllocator<A> {
 
 impl<A> CountingAllocator<A> {
     pub(crate) const fn new(inner: A) -> Self {
-        Self {
-            inner,
-            bytes: AtomicU64::new(0),
-        }
+        Self { inner, bytes: AtomicU64::new(0) }
     }
 
     pub(crate) fn bytes(&self) -> u64 {

@@ -1,7 +1,7 @@
 use super::GpuAllocator;
 use crate::device::{
-    BufferInfo, BufferUsage, DeviceError, DeviceMemory, ExternalHandleTypes, ImageInfo,
-    ImageTiling, MemoryHandle, ResourceHandle, ResourceRequirements,
+    BufferInfo, BufferUsage, DeviceError, DeviceMemory, ExternalHandleTypes, ImageInfo, ImageTiling, MemoryHandle,
+    ResourceHandle, ResourceRequirements,
 };
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::RegionId;
@@ -16,37 +16,25 @@ const SPARSE_BUFFER: u32 = 0b111;
 const SPARSE_OR_DISJOINT_IMAGE: u32 = 0b111 | 0x200;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Creates a buffer and binds it to a new region, or reuses a [kept](GpuAllocator::release) buffer that fits exactly.
+    /// Creates a buffer and binds it to a new region, or reuses a [kept](GpuAllocator::release) buffer that fits
+    /// exactly.
     ///
     /// `options.kind` is not read.
     ///
     /// # Errors
-    /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers, [`GpuMisuse::NotEnabled`],
-    /// [`GpuError::TooLarge`] above `maxBufferSize`; [`GpuMisuse::BadOptions`] if options name [another
-    /// resource](RegionOptions::dedicated_for), [`GpuError::AfterAllocation`] for a refused bind; otherwise as
-    /// [`allocate`](GpuAllocator::allocate), and the driver's.
+    /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers,
+    /// [`GpuMisuse::NotEnabled`], [`GpuError::TooLarge`] above `maxBufferSize`; [`GpuMisuse::BadOptions`] if options
+    /// name [another resource](RegionOptions::dedicated_for), [`GpuError::AfterAllocation`] for a refused bind;
+    /// otherwise as [`allocate`](GpuAllocator::allocate), and the driver's.
     #[doc(alias("vmaCreateBuffer", "vkCreateBuffer", "vkBindBufferMemory"))]
-    pub fn create_buffer(
-        &self,
-        info: &BufferInfo,
-        options: &RegionOptions<'_>,
-    ) -> Result<Region, GpuError> {
+    pub fn create_buffer(&self, info: &BufferInfo, options: &RegionOptions<'_>) -> Result<Region, GpuError> {
         // All fields by name: one that reuse does not compare would hand out buffers of another kind.
-        let BufferInfo {
-            size,
-            usage,
-            flags,
-            sharing,
-            external,
-        } = *info;
+        let BufferInfo { size, usage, flags, sharing, external } = *info;
         if size == 0 {
             return Err(GpuMisuse::ZeroSize.into());
         }
         if size > self.limits.max_buffer_size {
-            return Err(GpuError::TooLarge {
-                bytes: size,
-                limit: self.limits.max_buffer_size,
-            });
+            return Err(GpuError::TooLarge { bytes: size, limit: self.limits.max_buffer_size });
         }
         if usage == BufferUsage::default() {
             return Err(GpuMisuse::NoUsage.into());
@@ -56,17 +44,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         self.check_external(external)?;
         let options = &RegionOptions {
-            device_address: options.device_address
-                || usage.contains(BufferUsage::SHADER_DEVICE_ADDRESS),
+            device_address: options.device_address || usage.contains(BufferUsage::SHADER_DEVICE_ADDRESS),
             ..*options
         };
         self.check_creation(options)?;
-        let kind = ResourceDescription::new(
-            (usage.as_raw(), flags),
-            (sharing, external),
-            ResourceKind::Linear,
-            options,
-        );
+        let kind =
+            ResourceDescription::new((usage.as_raw(), flags), (sharing, external), ResourceKind::Linear, options);
         if self.reuse.load(Ordering::Relaxed)
             && let Some(key) = self.records.reuse(self.host(), &kind, size, options)?
         {
@@ -83,14 +66,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// `options.kind` is not read: the tiling determines it.
     ///
     /// # Errors
-    /// [`GpuMisuse::ZeroSize`] for an extent, [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse and disjoint images; otherwise
-    /// as [`create_buffer`](GpuAllocator::create_buffer).
+    /// [`GpuMisuse::ZeroSize`] for an extent, [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse and disjoint
+    /// images; otherwise as [`create_buffer`](GpuAllocator::create_buffer).
     #[doc(alias("vmaCreateImage", "vkCreateImage", "vkBindImageMemory"))]
-    pub fn create_image(
-        &self,
-        info: &ImageInfo,
-        options: &RegionOptions<'_>,
-    ) -> Result<Region, GpuError> {
+    pub fn create_image(&self, info: &ImageInfo, options: &RegionOptions<'_>) -> Result<Region, GpuError> {
         if info.extent.contains(&0) || info.mip_levels == 0 || info.array_layers == 0 {
             return Err(GpuMisuse::ZeroSize.into());
         }
@@ -126,11 +105,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     fn check_external(&self, types: ExternalHandleTypes) -> Result<(), GpuMisuse> {
-        if types.is_empty() || self.pools.features().external_memory {
-            Ok(())
-        } else {
-            Err(GpuMisuse::NotEnabled)
-        }
+        if types.is_empty() || self.pools.features().external_memory { Ok(()) } else { Err(GpuMisuse::NotEnabled) }
     }
 
     /// The region has `asked` bytes, or if that is 0 those of the resource's requirements.
@@ -152,10 +127,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         match self.bind_new(resource, new.slot, asked, kind, options) {
             Ok((placed, asked)) => {
                 // The usable bytes are the buffer's, although its memory may be larger.
-                let view = RootView {
-                    resource: Some(resource),
-                    asked,
-                };
+                let view = RootView { resource: Some(resource), asked };
                 let key = self.records.insert_root(new, placed.at, view);
                 Ok(self.region(&view, &placed, key))
             }
@@ -180,12 +152,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let request = self.allocation_request(&requirements, options);
         // VUID-VkMemoryDedicatedAllocateInfo-buffer-01879, image-01878.
         let is_named = options.next.is_none() || requirements.requires_dedicated;
-        let request = AllocationRequest {
-            kind,
-            slot,
-            resource: is_named.then_some(resource),
-            ..request
-        };
+        let request = AllocationRequest { kind, slot, resource: is_named.then_some(resource), ..request };
         let placed = self.with_margin(|| self.place_or_evict(&request))?;
         if let Err(error) = self.bind(resource, placed.memory, placed.offset) {
             let freed = self.pools().free(placed.at);
@@ -205,21 +172,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    pub(super) fn bind(
-        &self,
-        resource: ResourceHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
+    pub(super) fn bind(&self, resource: ResourceHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
         match resource {
             // SAFETY: the buffer is live, this thread's alone and not bound; the place meets its requirements.
-            ResourceHandle::Buffer(buffer) => unsafe {
-                self.device.bind_buffer(buffer, memory, offset)
-            },
+            ResourceHandle::Buffer(buffer) => unsafe { self.device.bind_buffer(buffer, memory, offset) },
             // SAFETY: the image is live, this thread's alone and not bound; the place meets its requirements.
-            ResourceHandle::Image(image) => unsafe {
-                self.device.bind_image(image, memory, offset)
-            },
+            ResourceHandle::Image(image) => unsafe { self.device.bind_image(image, memory, offset) },
         }
     }
 }

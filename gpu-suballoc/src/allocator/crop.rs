@@ -9,27 +9,19 @@ use crate::request::RegionOptions;
 use alloc_core::HostAllocator;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Creates a crop of a region: `size` bytes from `offset`, both multiples of `element_bytes`. A crop of a crop is one of the same root,
-    /// which lives at least as long.
+    /// Creates a crop of a region: `size` bytes from `offset`, both multiples of `element_bytes`. A crop of a crop is
+    /// one of the same root, which lives at least as long.
     ///
     /// # Errors
-    /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::Misaligned`], [`GpuMisuse::Outside`]; [`GpuMisuse::NoBuffer`] for
-    /// an image; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`], [`GpuMisuse::Moved`]; a refusal of the host allocator.
-    pub fn crop(
-        &self,
-        of: &Region,
-        offset: u64,
-        size: u64,
-        element_bytes: u64,
-    ) -> Result<Region, GpuError> {
+    /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::Misaligned`], [`GpuMisuse::Outside`];
+    /// [`GpuMisuse::NoBuffer`] for an image; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`], [`GpuMisuse::Moved`];
+    /// a refusal of the host allocator.
+    pub fn crop(&self, of: &Region, offset: u64, size: u64, element_bytes: u64) -> Result<Region, GpuError> {
         self.check_tag(of.id)?;
         check(of, offset, size, element_bytes)?;
         self.check_place(of)?;
         let new = (self.records).prepare(self.host(), None, &RegionOptions::new())?;
-        let key = match self
-            .records
-            .insert_crop(new.slot, of.id.key(), (offset, size))
-        {
+        let key = match self.records.insert_crop(new.slot, of.id.key(), (offset, size)) {
             Ok(key) => key,
             Err(error) => {
                 self.records.cancel(self.host(), new);
@@ -40,13 +32,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// As [`crop`](GpuAllocator::crop), by id.
-    pub fn crop_id(
-        &self,
-        of: RegionId,
-        offset: u64,
-        size: u64,
-        element_bytes: u64,
-    ) -> Result<Region, GpuError> {
+    pub fn crop_id(&self, of: RegionId, offset: u64, size: u64, element_bytes: u64) -> Result<Region, GpuError> {
         self.at_its_place(of, |region| self.crop(region, offset, size, element_bytes))
     }
 }
@@ -131,12 +117,13 @@ impl DescriptorUse {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// The descriptor for a region of elements of `element_bytes`. The range includes the bytes between the aligned offset and the region,
-    /// and the shader adds [`index`](Descriptor::index) to its indices; at an aligned offset it is 0.
+    /// The descriptor for a region of elements of `element_bytes`. The range includes the bytes between the aligned
+    /// offset and the region, and the shader adds [`index`](Descriptor::index) to its indices; at an aligned offset it
+    /// is 0.
     ///
     /// # Errors
-    /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NoDescriptorOffset`] if no aligned
-    /// offset is a whole number of elements in front of the region.
+    /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::OtherAllocator`];
+    /// [`GpuMisuse::NoDescriptorOffset`] if no aligned offset is a whole number of elements in front of the region.
     pub fn descriptor(
         &self,
         region: &Region,
@@ -149,28 +136,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if element_bytes == 0 {
             return Err(GpuMisuse::ZeroElement);
         }
-        let (offset, index) = split(
-            region.copy_offset(),
-            element_bytes,
-            use_as.alignment(&self.limits),
-        )?;
-        Ok(Descriptor {
-            buffer,
-            offset,
-            range: region.copy_offset() - offset + region.size(),
-            index,
-        })
+        let (offset, index) = split(region.copy_offset(), element_bytes, use_as.alignment(&self.limits))?;
+        Ok(Descriptor { buffer, offset, range: region.copy_offset() - offset + region.size(), index })
     }
 }
 
 /// Steps of one size repeat their remainders after as many steps as the other size: the larger of the two is the step.
 fn split(start: u64, element: u64, alignment: u64) -> Result<(u64, u64), GpuMisuse> {
     let alignment = alignment.max(1);
-    let (first, step) = if element <= alignment {
-        (start % alignment, alignment)
-    } else {
-        (0, element)
-    };
+    let (first, step) = if element <= alignment { (start % alignment, alignment) } else { (0, element) };
     let mut back = first;
     for _ in 0..=element.min(alignment) {
         let Some(offset) = start.checked_sub(back) else {
@@ -179,9 +153,7 @@ fn split(start: u64, element: u64, alignment: u64) -> Result<(u64, u64), GpuMisu
         if back.is_multiple_of(element) && offset.is_multiple_of(alignment) {
             return Ok((offset, back / element));
         }
-        back = back
-            .checked_add(step)
-            .ok_or(GpuMisuse::NoDescriptorOffset)?;
+        back = back.checked_add(step).ok_or(GpuMisuse::NoDescriptorOffset)?;
     }
     Err(GpuMisuse::NoDescriptorOffset)
 }
@@ -202,10 +174,8 @@ mod descriptor_tests {
                         }
                         Err(rule) => {
                             assert_eq!(rule, GpuMisuse::NoDescriptorOffset);
-                            let reachable = (0..=start / alignment)
-                                .rev()
-                                .take(200)
-                                .any(|k| (start - k * alignment) % element == 0);
+                            let reachable =
+                                (0..=start / alignment).rev().take(200).any(|k| (start - k * alignment) % element == 0);
                             assert!(!reachable, "{start} by {element} at {alignment}");
                         }
                     }

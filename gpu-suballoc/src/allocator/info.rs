@@ -99,9 +99,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let (region, found, placed) = self.region_and_root(id)?;
         let (reserved, memory_size) = match (placed, found.root) {
             (Some(placed), _) => (placed.reserved, Some(placed.memory_size)),
-            (None, RecordView::Wrapped(wrap)) => {
-                (wrap.size, wrap.backing.map(|backing| backing.memory_size))
-            }
+            (None, RecordView::Wrapped(wrap)) => (wrap.size, wrap.backing.map(|backing| backing.memory_size)),
             (None, RecordView::Root(..)) => return Err(GpuMisuse::Stale),
         };
         Ok(RegionInfo {
@@ -126,11 +124,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// The bytes of a region's memory object that the driver has backed so far (`vkGetDeviceMemoryCommitment`); `None` if its memory is not
-    /// lazily allocated, or the device does not report it.
+    /// The bytes of a region's memory object that the driver has backed so far (`vkGetDeviceMemoryCommitment`); `None`
+    /// if its memory is not lazily allocated, or the device does not report it.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NestedMap`] from a device that is in this query.
+    /// [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NestedMap`] from a device that is in this
+    /// query.
     pub fn commitment(&self, id: RegionId) -> Result<Option<u64>, GpuMisuse> {
         match self.region_and_root(id)?.1.root {
             RecordView::Wrapped(_) => Ok(None),
@@ -141,7 +140,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Replaces name, tag and site of a region by those of `options`.
     ///
     /// # Errors
-    /// [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; a refusal of the host allocator, after which the region keeps its name.
+    /// [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; a refusal of the host allocator, after which the region
+    /// keeps its name.
     #[doc(alias("vmaSetAllocationName", "rename_allocation"))]
     pub fn set_name(&self, region: &Region, options: &RegionOptions<'_>) -> Result<(), GpuError> {
         self.check_tag(region.id)?;
@@ -174,25 +174,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         RegionId::from_slot_key(key, self.tag)
     }
 
-    fn region_and_root(
-        &self,
-        id: RegionId,
-    ) -> Result<(Region, FoundRegion, Option<Suballocation>), GpuMisuse> {
+    fn region_and_root(&self, id: RegionId) -> Result<(Region, FoundRegion, Option<Suballocation>), GpuMisuse> {
         self.check_tag(id)?;
-        let (found, place) = self
-            .records
-            .look_up(id.key(), |place| self.pools().find(place))?;
+        let (found, place) = self.records.look_up(id.key(), |place| self.pools().find(place))?;
         let placed = place.transpose()?;
-        let FoundRegion {
-            root_key,
-            root,
-            crop,
-        } = found;
+        let FoundRegion { root_key, root, crop } = found;
         let root = match root {
             RecordView::Wrapped(wrap) => wrap.region(root_key, self.tag),
-            RecordView::Root(view, _) => {
-                self.region(&view, &placed.ok_or(GpuMisuse::Stale)?, root_key)
-            }
+            RecordView::Root(view, _) => self.region(&view, &placed.ok_or(GpuMisuse::Stale)?, root_key),
         };
         let region = match crop {
             None => root,

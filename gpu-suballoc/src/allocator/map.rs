@@ -59,29 +59,22 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Maps a region. Any number of regions of one block may be mapped at once, and one region up to 65 535 times.
     ///
     /// # Errors
-    /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::error::Limit::Aliases) for one mapping too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; refusals of host allocator and driver.
+    /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::error::Limit::Aliases) for one mapping
+    /// too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; refusals of host allocator and driver.
     #[doc(alias("vmaMapMemory", "vkMapMemory", "mapped_ptr"))]
     pub fn map(&self, region: &Region) -> Result<Mapping<'_, D, A>, GpuError> {
         self.check_place(region)?;
-        let size = usize::try_from(region.size).map_err(|_| GpuError::MapUnsupported {
-            reason: MapRefusal::AddressSpace,
-        })?;
+        let size =
+            usize::try_from(region.size).map_err(|_| GpuError::MapUnsupported { reason: MapRefusal::AddressSpace })?;
         let key = region.id.key();
         let is_own = region.memory_type().is_some();
         if is_own && !region.properties.contains(PropertyFlags::HOST_VISIBLE) {
-            return Err(GpuError::MapUnsupported {
-                reason: MapRefusal::NotHostVisible,
-            });
+            return Err(GpuError::MapUnsupported { reason: MapRefusal::NotHostVisible });
         }
         // While the mapping is counted, the region does not move, and a wrapped buffer keeps its memory.
         let (root, offset) = self.records.count_map(key)?;
         match self.map_root(&root, offset) {
-            Ok(start) => Ok(Mapping {
-                start,
-                size,
-                key,
-                allocator: self,
-            }),
+            Ok(start) => Ok(Mapping { start, size, key, allocator: self }),
             Err(error) => {
                 if let Ok(rest) = self.records.end_map(key) {
                     self.free_leftovers(rest);
@@ -103,9 +96,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             (Some(start), _) => start,
             (None, Some(foreign)) => self.records.map_foreign(foreign, &*self.device)?,
             (None, None) => {
-                return Err(GpuError::MapUnsupported {
-                    reason: MapRefusal::BackingUnknown,
-                });
+                return Err(GpuError::MapUnsupported { reason: MapRefusal::BackingUnknown });
             }
         };
         Ok(Address(start).offset(backing.offset + wrap.offset + offset))
@@ -146,12 +137,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(())
     }
 
-    /// Makes the host's writes to `size` bytes from `offset` of a mapped region visible to the device; `u64::MAX` bytes (`VK_WHOLE_SIZE`)
-    /// reach to its end, and 0 bytes need nothing mapped. Of an owned region no other region's bytes are affected; of a wrapped region the
-    /// range grows to multiples of `nonCoherentAtomSize`.
+    /// Makes the host's writes to `size` bytes from `offset` of a mapped region visible to the device; `u64::MAX` bytes
+    /// (`VK_WHOLE_SIZE`) reach to its end, and 0 bytes need nothing mapped. Of an owned region no other region's bytes
+    /// are affected; of a wrapped region the range grows to multiples of `nonCoherentAtomSize`.
     ///
-    /// The memory object of an owned region must be mapped, by a mapping of any region of it. A wrapped region must be mapped itself,
-    /// unless its [`Backing`] has a pointer.
+    /// The memory object of an owned region must be mapped, by a mapping of any region of it. A wrapped region must be
+    /// mapped itself, unless its [`Backing`] has a pointer.
     ///
     /// # Errors
     /// [`GpuMisuse::Outside`]; [`GpuMisuse::NotMapped`]; otherwise as [`map`](GpuAllocator::map).
@@ -160,7 +151,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.sync(region, offset, size, HostAccess::Wrote)
     }
 
-    /// Makes the device's writes to `size` bytes from `offset` of a mapped region visible to the host. As [`flush`](GpuAllocator::flush).
+    /// Makes the device's writes to `size` bytes from `offset` of a mapped region visible to the host. As
+    /// [`flush`](GpuAllocator::flush).
     #[doc(alias("vmaInvalidateAllocation", "vkInvalidateMappedMemoryRanges"))]
     pub fn invalidate(&self, region: &Region, offset: u64, size: u64) -> Result<(), GpuError> {
         self.sync(region, offset, size, HostAccess::Reads)
@@ -176,13 +168,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.at_its_place(id, |region| self.invalidate(region, offset, size))
     }
 
-    fn sync(
-        &self,
-        region: &Region,
-        offset: u64,
-        size: u64,
-        access: HostAccess,
-    ) -> Result<(), GpuError> {
+    fn sync(&self, region: &Region, offset: u64, size: u64, access: HostAccess) -> Result<(), GpuError> {
         self.check_tag(region.id)?;
         let room = region.size.checked_sub(offset).ok_or(GpuMisuse::Outside)?;
         let size = if size == WHOLE_SIZE { room } else { size };
@@ -204,11 +190,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 }
                 // Keeps the wrapped buffer and its mapping during the call.
                 let _mapped = self.map(region)?;
-                let range = MappedRange {
-                    memory: backing.memory,
-                    offset: backing.offset + wrap.offset + base + offset,
-                    size,
-                };
+                let range =
+                    MappedRange { memory: backing.memory, offset: backing.offset + wrap.offset + base + offset, size };
                 self.sync_range(backing.properties, backing.memory_size, range, access)
             }
             RecordView::Root(_, place) => {
@@ -231,11 +214,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let atom = self.limits.non_coherent_atom_size.max(1);
         let whole = whole_atoms(range.offset, range.size, atom, memory_size);
         let (offset, size) = whole.ok_or(GpuMisuse::Outside)?;
-        let range = MappedRange {
-            memory: range.memory,
-            offset,
-            size,
-        };
+        let range = MappedRange { memory: range.memory, offset, size };
         // SAFETY: within the memory object, all of which is mapped; in whole atoms, or to its end.
         Ok(unsafe { access.sync(&*self.device, range) }?)
     }

@@ -50,14 +50,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Called after a region was placed and before the host writes to it: another thread may be reading from the device the margin that was
-    /// there before, which discards unflushed writes of the host. A thread that is reading itself, in an outer call, stops waiting.
+    /// Called after a region was placed and before the host writes to it: another thread may be reading from the device
+    /// the margin that was there before, which discards unflushed writes of the host. A thread that is reading itself,
+    /// in an outer call, stops waiting.
     fn await_asking(&self) {
         let mut tries = 0;
         while self.asking.load(Ordering::Acquire) != 0 && threads::pause(&mut tries) {}
     }
 
-    /// True if there was a moment without a thread about to write a margin: the margins of all regions found before are written then.
+    /// True if there was a moment without a thread about to write a margin: the margins of all regions found before are
+    /// written then.
     pub(crate) fn margins_are_written(&self) -> bool {
         (0..MAX_ATTEMPTS).any(|_| {
             core::hint::spin_loop();
@@ -94,8 +96,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         rest.min(margin.saturating_add(self.pools.granule()))
     }
 
-    /// The margin's first byte, from the region's start, that shares no atom with the region: invalidating that atom would lose writes to
-    /// the region.
+    /// The margin's first byte, from the region's start, that shares no atom with the region: invalidating that atom
+    /// would lose writes to the region.
     fn whole_margin(&self, placed: &Suballocation) -> u64 {
         let atom = self.limits.non_coherent_atom_size.max(1);
         (placed.size.checked_next_multiple_of(atom)).unwrap_or(placed.reserved)
@@ -127,12 +129,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         flushed
     }
 
-    /// The device's writes are read only if the margin `is_written`: the invalidation discards unflushed writes of the host.
-    pub(crate) fn read_margin(
-        &self,
-        key: RegionKey,
-        is_written: bool,
-    ) -> Option<(Suballocation, Option<(u64, u64)>)> {
+    /// The device's writes are read only if the margin `is_written`: the invalidation discards unflushed writes of the
+    /// host.
+    pub(crate) fn read_margin(&self, key: RegionKey, is_written: bool) -> Option<(Suballocation, Option<(u64, u64)>)> {
         let at = self.records.place_of(key)?;
         let placed = self.pools().find(at).ok()?;
         let size = self.margin_size(&placed);
@@ -144,8 +143,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let range = self.margin_from(&placed, self.whole_margin(&placed));
         let find_damage = || {
             damage((0..size as usize).map(|number| {
-                // SAFETY: the margin is the end of the region's range of the block, which is mapped until the unmap below. Volatile: a
-                // wrong write may happen meanwhile.
+                // SAFETY: the margin is the end of the region's range of the block, which is mapped until the unmap
+                // below. Volatile: a wrong write may happen meanwhile.
                 unsafe { margin.wrapping_add(number).read_volatile() }
             }))
         };

@@ -25,8 +25,8 @@ pub(crate) use self::outstanding::write_in_use;
 pub use self::outstanding::{BatchError, OutstandingRegions};
 pub use crate::region_metadata::Backing;
 pub use defragmentation::{
-    Defragmentation, DefragmentationOptions, DefragmentationPass, DefragmentationTotals,
-    MoveOutcome, MovePlace, MoveResult, RegionMove, SkippedRegions,
+    Defragmentation, DefragmentationOptions, DefragmentationPass, DefragmentationTotals, MoveOutcome, MovePlace,
+    MoveResult, RegionMove, SkippedRegions,
 };
 pub use info::RegionInfo;
 pub use map::Mapping;
@@ -78,18 +78,17 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Safety
     /// For all calls:
-    /// - infos of buffers and images are valid for the device and its enabled features (`VkBufferCreateInfo`, `VkImageCreateInfo`),
-    /// - a resource that options [name](RegionOptions::dedicated_for) is of the device, live and not bound during the call,
+    /// - infos of buffers and images are valid for the device and its enabled features (`VkBufferCreateInfo`,
+    ///   `VkImageCreateInfo`),
+    /// - a resource that options [name](RegionOptions::dedicated_for) is of the device, live and not bound during the
+    ///   call,
     /// - a wrapped buffer is live as long as it is wrapped, and its [`Backing`] is true,
-    /// - no region is freed, and the allocator does not end (`close`, `free_all`, dropped, also while a thread unwinds), while the device uses the
-    ///   region (VUID-vkFreeMemory-memory-00677, VUID-vkDestroyBuffer-buffer-00922, VUID-vkDestroyImage-image-01000),
+    /// - no region is freed, and the allocator does not end (`close`, `free_all`, dropped, also while a thread
+    ///   unwinds), while the device uses the region (VUID-vkFreeMemory-memory-00677, VUID-vkDestroyBuffer-buffer-00922,
+    ///   VUID-vkDestroyImage-image-01000),
     /// - `device` outlives all live regions, and is used only as [`DeviceMemory`] allows.
     #[doc(alias("vmaCreateAllocator"))]
-    pub unsafe fn new(
-        device: D,
-        memory: A,
-        options: AllocatorOptions,
-    ) -> Result<Self, Rejected<(D, A), GpuError>> {
+    pub unsafe fn new(device: D, memory: A, options: AllocatorOptions) -> Result<Self, Rejected<(D, A), GpuError>> {
         if options.max_reusable_buffers > AllocatorOptions::MAX_REUSABLE_BUFFERS {
             return Err(Rejected::new((device, memory), GpuMisuse::BadOptions));
         }
@@ -130,19 +129,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Creates a custom pool.
     ///
     /// # Errors
-    /// [`GpuMisuse::BadOptions`], as for blocks of lazily allocated memory; [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`],
-    /// [`GpuMisuse::NotEnabled`]; [`GpuError::MemoryType`] for a type whose feature is not enabled or whose heap has 0 bytes;
-    /// [`GpuError::TooLarge`] for blocks larger than the heap or the pool; [`Limit::Pools`](crate::error::Limit::Pools) if 384 exist;
-    /// refusals of device, host memory and limits.
+    /// [`GpuMisuse::BadOptions`], as for blocks of lazily allocated memory; [`GpuMisuse::BlockTooSmall`],
+    /// [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`]; [`GpuError::MemoryType`] for a type whose feature is not
+    /// enabled or whose heap has 0 bytes; [`GpuError::TooLarge`] for blocks larger than the heap or the pool;
+    /// [`Limit::Pools`](crate::error::Limit::Pools) if 384 exist; refusals of device, host memory and limits.
     #[doc(alias("vmaCreatePool", "VmaPool"))]
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
-        let (index, generation) =
-            self.retry_after_evicting(|| self.pools().create_pool(options))?;
-        Ok(PoolId {
-            tag: self.tag,
-            generation,
-            index,
-        })
+        let (index, generation) = self.retry_after_evicting(|| self.pools().create_pool(options))?;
+        Ok(PoolId { tag: self.tag, generation, index })
     }
 
     /// Destroys a pool and frees its blocks.
@@ -156,7 +150,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(self.pools().destroy_pool(pool.index, pool.generation)?)
     }
 
-    /// Frees empty blocks, then kept buffers, until at least `bytes` were freed or none is left. Returns the freed bytes of memory objects.
+    /// Frees empty blocks, then kept buffers, until at least `bytes` were freed or none is left. Returns the freed
+    /// bytes of memory objects.
     pub fn trim(&self, bytes: u64) -> u64 {
         let mut given = self.pools().trim(bytes);
         for _ in 0..self.records.counts().reusable {
@@ -172,27 +167,23 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         given
     }
 
-    /// Allocates blocks until the pool of `options` has at least `bytes` free bytes: ahead of a frame that must not wait for the driver.
-    /// This is the custom pool, or the pool of the first choice for these memory types and preference. Regions fill the new blocks when the
-    /// others are full; [`trim`](GpuAllocator::trim) frees those that stay empty. Blocks that a defragmentation empties do not count; of a
-    /// linear pool only what is free between its ends does.
+    /// Allocates blocks until the pool of `options` has at least `bytes` free bytes: ahead of a frame that must not
+    /// wait for the driver. This is the custom pool, or the pool of the first choice for these memory types and
+    /// preference. Regions fill the new blocks when the others are full; [`trim`](GpuAllocator::trim) frees those that
+    /// stay empty. Blocks that a defragmentation empties do not count; of a linear pool only what is free between its
+    /// ends does.
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`], [`GpuMisuse::BadOptions`] for lazily allocated memory; [`GpuError::TooLarge`]
-    /// or [`Limit`](crate::error::Limit) if heap, limits or, with `within_budget`, budget have less than is missing: no block was created;
-    /// the driver's refusal of a block: those before it stay.
-    pub fn reserve(
-        &self,
-        bytes: u64,
-        memory_type_bits: u32,
-        options: &RegionOptions<'_>,
-    ) -> Result<(), GpuError> {
+    /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`], [`GpuMisuse::BadOptions`] for lazily allocated memory;
+    /// [`GpuError::TooLarge`] or [`Limit`](crate::error::Limit) if heap, limits or, with `within_budget`, budget have
+    /// less than is missing: no block was created; the driver's refusal of a block: those before it stay.
+    pub fn reserve(&self, bytes: u64, memory_type_bits: u32, options: &RegionOptions<'_>) -> Result<(), GpuError> {
         self.check_pool(options.pool)?;
         self.pools().reserve(bytes, memory_type_bits, options)
     }
 
-    /// Begins a frame: for a new number the device is asked for its budgets (`VK_EXT_memory_budget`), and heaps above theirs lose their
-    /// empty blocks. True if the device reported budgets.
+    /// Begins a frame: for a new number the device is asked for its budgets (`VK_EXT_memory_budget`), and heaps above
+    /// theirs lose their empty blocks. True if the device reported budgets.
     ///
     /// A program without frames need not call it.
     #[doc(alias("vmaSetCurrentFrameIndex"))]
@@ -200,8 +191,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.pools().set_frame(frame)
     }
 
-    /// The budget of a heap and the use of the whole process, as they were read last; without `VK_EXT_memory_budget` the heap's size, and
-    /// this allocator's use.
+    /// The budget of a heap and the use of the whole process, as they were read last; without `VK_EXT_memory_budget`
+    /// the heap's size, and this allocator's use.
     #[must_use]
     pub fn heap_budget(&self, heap: u32) -> Option<HeapBudget> {
         let heaps = self.device.properties().heaps.len();
@@ -223,8 +214,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Ends the allocator, whatever lives: destroys the buffers and images that it created, then frees all memory objects and all
-    /// bookkeeping. Wrapped buffers are not destroyed; their memory is unmapped if the allocator mapped it.
+    /// Ends the allocator, whatever lives: destroys the buffers and images that it created, then frees all memory
+    /// objects and all bookkeeping. Wrapped buffers are not destroyed; their memory is unmapped if the allocator mapped
+    /// it.
     ///
     /// A resource that a caller created and bound to a region must be destroyed, and not used any more.
     #[doc(alias("vmaDestroyAllocator"))]
@@ -234,8 +226,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         allocator.into_parts()
     }
 
-    /// Frees the host memory without a call of the device, which is destroyed or must not be called. Device memory stays allocated until
-    /// the device is destroyed.
+    /// Frees the host memory without a call of the device, which is destroyed or must not be called. Device memory
+    /// stays allocated until the device is destroyed.
     pub fn abandon(self) -> (D, A) {
         let mut allocator = self;
         allocator.free_everything(false);
@@ -263,11 +255,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     #[inline]
     pub(crate) fn pools(&self) -> DevicePools<'_> {
-        DevicePools {
-            pools: &self.pools,
-            device: &*self.device,
-            memory: &*self.memory,
-        }
+        DevicePools { pools: &self.pools, device: &*self.device, memory: &*self.memory }
     }
 
     #[inline]
@@ -291,20 +279,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     #[inline]
     fn check_tag(&self, id: RegionId) -> Result<(), GpuMisuse> {
-        if id.tag() == self.tag {
-            Ok(())
-        } else {
-            Err(GpuMisuse::OtherAllocator)
-        }
+        if id.tag() == self.tag { Ok(()) } else { Err(GpuMisuse::OtherAllocator) }
     }
 
     #[inline]
     fn check_pool(&self, pool: Option<PoolId>) -> Result<(), GpuMisuse> {
-        if pool.is_none_or(|pool| pool.tag == self.tag) {
-            Ok(())
-        } else {
-            Err(GpuMisuse::NoSuchPool)
-        }
+        if pool.is_none_or(|pool| pool.tag == self.tag) { Ok(()) } else { Err(GpuMisuse::NoSuchPool) }
     }
 
     /// The literal is too large to be copied on the hot path.
@@ -338,8 +318,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             export: options.export,
             next: options.next,
             within_budget: options.within_budget,
-            own_device_address: options.device_address
-                && !self.pools.blocks_have_device_addresses(),
+            own_device_address: options.device_address && !self.pools.blocks_have_device_addresses(),
             upper_address: options.upper_address,
             pinned: options.pinned,
             mapped: options.mapped,
@@ -347,15 +326,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     #[inline(always)]
-    fn with_margin(
-        &self,
-        place: impl FnOnce() -> Result<Suballocation, GpuError>,
-    ) -> Result<Suballocation, GpuError> {
-        if self.pools.margin() == 0 {
-            place()
-        } else {
-            self.place_with_margin(place)
-        }
+    fn with_margin(&self, place: impl FnOnce() -> Result<Suballocation, GpuError>) -> Result<Suballocation, GpuError> {
+        if self.pools.margin() == 0 { place() } else { self.place_with_margin(place) }
     }
 
     #[inline(always)]
@@ -364,16 +336,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     #[inline(always)]
-    fn retry_after_evicting<T>(
-        &self,
-        mut attempt: impl FnMut() -> Result<T, GpuError>,
-    ) -> Result<T, GpuError> {
+    fn retry_after_evicting<T>(&self, mut attempt: impl FnMut() -> Result<T, GpuError>) -> Result<T, GpuError> {
         match attempt() {
             // What the driver has imported is not imported again.
             Err(error)
-                if error.is_out_of_device_memory()
-                    && !error.driver_owns_import()
-                    && self.evict_reusable(0, 0) > 0 =>
+                if error.is_out_of_device_memory() && !error.driver_owns_import() && self.evict_reusable(0, 0) > 0 =>
             {
                 attempt().map_err(|again| match again {
                     again if again.is_device_lost() || again.driver_owns_import() => again,
@@ -404,11 +371,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn check_place(&self, region: &Region) -> Result<(), GpuMisuse> {
         let now = self.region_of(region.id)?;
         let place = |region: &Region| (region.memory, region.offset, region.resource);
-        if place(&now) == place(region) {
-            Ok(())
-        } else {
-            Err(GpuMisuse::Moved)
-        }
+        if place(&now) == place(region) { Ok(()) } else { Err(GpuMisuse::Moved) }
     }
 }
 

@@ -25,16 +25,12 @@ impl AllocatorOptions {
 
 impl Default for AllocatorOptions {
     fn default() -> Self {
-        Self {
-            memory: MemoryOptions::default(),
-            reuse: true,
-            max_reusable_buffers: 64,
-            max_reusable_bytes: 64 << 20,
-        }
+        Self { memory: MemoryOptions::default(), reuse: true, max_reusable_buffers: 64, max_reusable_bytes: 64 << 20 }
     }
 }
 
-/// Five numbers separated by colons, the last ones optional, as in Halide: `pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple`.
+/// Five numbers separated by colons, the last ones optional, as in Halide:
+/// `pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple`.
 ///
 /// Sizes are MiB, `nearest_multiple` is bytes; 0 is "no limit", or the default. Fields are decimal digits.
 impl core::str::FromStr for AllocatorOptions {
@@ -67,9 +63,7 @@ impl core::str::FromStr for AllocatorOptions {
         }
         if max_blocks > 0 {
             memory.max_allocations =
-                u32::try_from(max_blocks).map_err(|_| OptionsParseError::TooLarge {
-                    field: OptionField::MaxBlocks,
-                })?;
+                u32::try_from(max_blocks).map_err(|_| OptionsParseError::TooLarge { field: OptionField::MaxBlocks })?;
         }
         if multiple > 0 {
             memory.nearest_multiple = multiple;
@@ -82,14 +76,11 @@ fn number(part: &str, field: OptionField) -> Result<u64, OptionsParseError> {
     if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(OptionsParseError::NotANumber { field });
     }
-    part.parse()
-        .map_err(|_| OptionsParseError::TooLarge { field })
+    part.parse().map_err(|_| OptionsParseError::TooLarge { field })
 }
 
 fn bytes(mebibytes: u64, field: OptionField) -> Result<u64, OptionsParseError> {
-    mebibytes
-        .checked_mul(1 << 20)
-        .ok_or(OptionsParseError::TooLarge { field })
+    mebibytes.checked_mul(1 << 20).ok_or(OptionsParseError::TooLarge { field })
 }
 
 /// A field of the text form of [`AllocatorOptions`].
@@ -109,13 +100,7 @@ pub enum OptionField {
 }
 
 impl OptionField {
-    const ALL: [Self; 5] = [
-        Self::Pool,
-        Self::MinBlock,
-        Self::MaxBlock,
-        Self::MaxBlocks,
-        Self::NearestMultiple,
-    ];
+    const ALL: [Self; 5] = [Self::Pool, Self::MinBlock, Self::MaxBlock, Self::MaxBlocks, Self::NearestMultiple];
 }
 
 /// Why a text is no [`AllocatorOptions`].

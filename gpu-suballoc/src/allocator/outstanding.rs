@@ -9,11 +9,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub(crate) fn outstanding(&self) -> OutstandingRegions {
         self.evict_reusable(0, 0);
         let counts = self.records.counts();
-        OutstandingRegions {
-            regions: self.pools.live_regions(),
-            wrapped: counts.wrapped,
-            crops: counts.crops,
-        }
+        OutstandingRegions { regions: self.pools.live_regions(), wrapped: counts.wrapped, crops: counts.crops }
     }
 }
 
@@ -41,16 +37,8 @@ pub struct BatchError {
 
 impl OutstandingRegions {
     pub(crate) const fn named(self) -> [(u64, &'static str); 3] {
-        let Self {
-            regions,
-            wrapped,
-            crops,
-        } = self;
-        [
-            (regions, "region"),
-            (wrapped, "wrapped buffer"),
-            (crops, "crop"),
-        ]
+        let Self { regions, wrapped, crops } = self;
+        [(regions, "region"), (wrapped, "wrapped buffer"), (crops, "crop")]
     }
 }
 
@@ -60,12 +48,7 @@ impl fmt::Display for OutstandingRegions {
     }
 }
 
-pub(crate) fn write_in_use(
-    f: &mut fmt::Formatter<'_>,
-    what: &[(u64, &str)],
-    of: &str,
-    or: &str,
-) -> fmt::Result {
+pub(crate) fn write_in_use(f: &mut fmt::Formatter<'_>, what: &[(u64, &str)], of: &str, or: &str) -> fmt::Result {
     let there = || what.iter().filter(|(count, _)| *count > 0);
     let kinds = there().count();
     for (nth, (count, name)) in there().enumerate() {
@@ -76,10 +59,7 @@ pub(crate) fn write_in_use(
         })?;
         write!(f, "{count} {name}{}", if *count == 1 { "" } else { "s" })?;
     }
-    match there()
-        .map(|(count, _)| *count)
-        .fold(0, u64::saturating_add)
-    {
+    match there().map(|(count, _)| *count).fold(0, u64::saturating_add) {
         0 => write!(f, "nothing of {of} is in use"),
         1 => write!(f, " of {of} is in use: free it, or {or}"),
         _ => write!(f, " of {of} are in use: free them, or {or}"),

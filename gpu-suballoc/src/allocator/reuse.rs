@@ -13,12 +13,13 @@ use crate::region_metadata::RemovedRoot;
 use crate::request::RegionOptions;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// As [`free`](GpuAllocator::free), but keeps buffer and memory for the next [`create_buffer`](GpuAllocator::create_buffer) of the same
-    /// size, usage and options, if [reuse](GpuAllocator::set_reuse) is on.
+    /// As [`free`](GpuAllocator::free), but keeps buffer and memory for the next
+    /// [`create_buffer`](GpuAllocator::create_buffer) of the same size, usage and options, if
+    /// [reuse](GpuAllocator::set_reuse) is on.
     ///
-    /// Kept buffers have limits (`max_reusable_buffers`, `max_reusable_bytes`; the oldest is freed first). They are freed when memory is
-    /// short, by [`trim`](GpuAllocator::trim), and when reuse is switched off. Regions without a buffer of their own and those shared with
-    /// other devices are freed.
+    /// Kept buffers have limits (`max_reusable_buffers`, `max_reusable_bytes`; the oldest is freed first). They are
+    /// freed when memory is short, by [`trim`](GpuAllocator::trim), and when reuse is switched off. Regions without a
+    /// buffer of their own and those shared with other devices are freed.
     ///
     /// # Errors
     /// The region, with [`GpuMisuse::IsWrapped`] for a wrapped buffer; otherwise as [`free`](GpuAllocator::free).
@@ -70,12 +71,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Returns a buffer of at least the size of `info`: `region` if it is large enough, else a new one with undefined content.
+    /// Returns a buffer of at least the size of `info`: `region` if it is large enough, else a new one with undefined
+    /// content.
     ///
     /// # Errors
     /// The region, with [`GpuMisuse::Moved`] if it must be [refreshed](GpuAllocator::refresh), [`GpuMisuse::IsCrop`],
-    /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::IsWrapped`] for a wrapped buffer that is too small, [`GpuMisuse::HasCrops`] or
-    /// [`GpuMisuse::Mapped`] for one in use; or the refusal of a new buffer.
+    /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::IsWrapped`] for a wrapped buffer that is too small,
+    /// [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] for one in use; or the refusal of a new buffer.
     pub fn ensure_buffer(
         &self,
         region: Region,

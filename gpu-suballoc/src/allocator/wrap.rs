@@ -71,17 +71,10 @@ impl<'n> WrapInfo<'n> {
         }
         let end = self.offset.checked_add(size).ok_or(GpuMisuse::Outside)?;
         let in_buffer = self.buffer_size.is_none_or(|whole| end <= whole);
-        let in_memory = self.backing.is_none_or(|backing| {
-            backing
-                .offset
-                .checked_add(end)
-                .is_some_and(|end| end <= backing.memory_size)
-        });
-        if in_buffer && in_memory {
-            Ok((buffer, size))
-        } else {
-            Err(GpuMisuse::Outside)
-        }
+        let in_memory = self
+            .backing
+            .is_none_or(|backing| backing.offset.checked_add(end).is_some_and(|end| end <= backing.memory_size));
+        if in_buffer && in_memory { Ok((buffer, size)) } else { Err(GpuMisuse::Outside) }
     }
 }
 
@@ -101,30 +94,18 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Creates a region of a buffer of the application, which may be wrapped any number of times.
     ///
     /// # Errors
-    /// [`GpuMisuse::NullHandle`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::Outside`] past the known end of buffer or memory;
-    /// [`GpuMisuse::OwnMemory`] if the backing is this allocator's and `HOST_VISIBLE`;
+    /// [`GpuMisuse::NullHandle`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::Outside`] past the known end of buffer or
+    /// memory; [`GpuMisuse::OwnMemory`] if the backing is this allocator's and `HOST_VISIBLE`;
     /// [`Limit::WrappedBytes`](crate::error::Limit::WrappedBytes); a refusal of the host allocator.
     pub fn wrap(&self, info: &WrapInfo<'_>) -> Result<Region, GpuError> {
         let (buffer, size) = info.check()?;
         // The allocator maps its memory objects itself, so a wrapped buffer would map one twice.
-        let visible = info
-            .backing
-            .filter(|backing| backing.properties.contains(PropertyFlags::HOST_VISIBLE));
+        let visible = info.backing.filter(|backing| backing.properties.contains(PropertyFlags::HOST_VISIBLE));
         if visible.is_some_and(|backing| self.pools().owns(backing.memory)) {
             return Err(GpuMisuse::OwnMemory.into());
         }
-        let wrap = WrappedBuffer {
-            buffer,
-            offset: info.offset,
-            size,
-            backing: info.backing,
-            foreign: None,
-        };
-        let options = RegionOptions {
-            name: info.name,
-            tag: info.tag,
-            ..RegionOptions::new()
-        };
+        let wrap = WrappedBuffer { buffer, offset: info.offset, size, backing: info.backing, foreign: None };
+        let options = RegionOptions { name: info.name, tag: info.tag, ..RegionOptions::new() };
         let key = (self.records).insert_wrap(self.host(), wrap, &options)?;
         Ok(wrap.region(key, self.tag))
     }
@@ -132,34 +113,24 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Frees a wrapped region, or a crop of one, and returns its buffer.
     ///
     /// # Errors
-    /// The region: [`GpuMisuse::NotWrapped`] for the allocator's own and their crops; [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`]
-    /// while it is in use; otherwise as [`free`](GpuAllocator::free).
+    /// The region: [`GpuMisuse::NotWrapped`] for the allocator's own and their crops; [`GpuMisuse::HasCrops`] or
+    /// [`GpuMisuse::Mapped`] while it is in use; otherwise as [`free`](GpuAllocator::free).
     pub fn detach(&self, region: Region) -> Result<DetachedBuffer, Rejected<Region, GpuError>> {
-        let checked = self
-            .root_is_wrapped(&region)
-            .and_then(|()| region.buffer().ok_or(GpuMisuse::NotWrapped));
+        let checked = self.root_is_wrapped(&region).and_then(|()| region.buffer().ok_or(GpuMisuse::NotWrapped));
         let buffer = match checked {
             Ok(buffer) => buffer,
             Err(rule) => return Err(Rejected::new(region, rule)),
         };
         let (offset, size) = (region.copy_offset(), region.size());
         self.free(region)?;
-        Ok(DetachedBuffer {
-            buffer,
-            offset,
-            size,
-        })
+        Ok(DetachedBuffer { buffer, offset, size })
     }
 
     fn root_is_wrapped(&self, region: &Region) -> Result<(), GpuMisuse> {
         self.check_tag(region.id)?;
         let (found, _) = self.records.look_up(region.id.key(), |_| ())?;
         let wrapped = matches!(found.root, RecordView::Wrapped(_));
-        if wrapped {
-            Ok(())
-        } else {
-            Err(GpuMisuse::NotWrapped)
-        }
+        if wrapped { Ok(()) } else { Err(GpuMisuse::NotWrapped) }
     }
 }
 
@@ -168,17 +139,13 @@ impl WrappedBuffer {
         Region {
             id: RegionId::new(tag, key),
             memory: self.backing.map(|backing| backing.memory),
-            offset: self
-                .backing
-                .map_or(0, |backing| backing.offset + self.offset),
+            offset: self.backing.map_or(0, |backing| backing.offset + self.offset),
             size: self.size,
             resource: Some(ResourceHandle::Buffer(self.buffer)),
             buffer_offset: self.offset,
             memory_type: None,
             is_dedicated: false,
-            properties: self
-                .backing
-                .map_or(PropertyFlags::NONE, |backing| backing.properties),
+            properties: self.backing.map_or(PropertyFlags::NONE, |backing| backing.properties),
             mapped: self.backing.and_then(|backing| {
                 let first = Address(backing.mapped?);
                 Some(first.offset(backing.offset + self.offset))

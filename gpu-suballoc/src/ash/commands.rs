@@ -1,5 +1,5 @@
-//! The functions of Vulkan 1.0 come from ash's table. Later ones are loaded by name, because a function of ash's table panics if the driver
-//! has none.
+//! The functions of Vulkan 1.0 come from ash's table. Later ones are loaded by name, because a function of ash's table
+//! panics if the driver has none.
 
 use core::ffi::CStr;
 use core::mem::transmute_copy;
@@ -7,10 +7,7 @@ use core::mem::transmute_copy;
 use crate::device::DeviceFeatures;
 use ash::vk;
 
-pub(super) const OF_INSTANCE: [&CStr; 2] = [
-    c"vkGetPhysicalDeviceProperties",
-    c"vkGetPhysicalDeviceMemoryProperties",
-];
+pub(super) const OF_INSTANCE: [&CStr; 2] = [c"vkGetPhysicalDeviceProperties", c"vkGetPhysicalDeviceMemoryProperties"];
 pub(super) const OF_DEVICE: [&CStr; 15] = [
     c"vkAllocateMemory",
     c"vkFreeMemory",
@@ -64,14 +61,9 @@ impl PhysicalDevice2 {
                 unsafe { get_instance_proc_addr(instance, name.as_ptr()) }
             })
         };
-        let memory_properties = find(
-            c"vkGetPhysicalDeviceMemoryProperties2",
-            c"vkGetPhysicalDeviceMemoryProperties2KHR",
-        );
-        let properties = find(
-            c"vkGetPhysicalDeviceProperties2",
-            c"vkGetPhysicalDeviceProperties2KHR",
-        );
+        let memory_properties =
+            find(c"vkGetPhysicalDeviceMemoryProperties2", c"vkGetPhysicalDeviceMemoryProperties2KHR");
+        let properties = find(c"vkGetPhysicalDeviceProperties2", c"vkGetPhysicalDeviceProperties2KHR");
         Self {
             // SAFETY: functions of this name have the field's type.
             memory_properties: unsafe { cast(memory_properties) },
@@ -101,42 +93,23 @@ pub(super) struct Requirements2 {
 
 impl DeviceCommands {
     /// # Safety
-    /// Instance and device are live and belong to the tables and to each other; the version is at most that of either, and the device was made with
-    /// the features.
-    pub(super) unsafe fn load(
-        tables: &CommandTables<'_>,
-        api_version: u32,
-        features: &DeviceFeatures,
-    ) -> Self {
+    /// Instance and device are live and belong to the tables and to each other; the version is at most that of either,
+    /// and the device was made with the features.
+    pub(super) unsafe fn load(tables: &CommandTables<'_>, api_version: u32, features: &DeviceFeatures) -> Self {
         let of_device = |is_known: bool, core: &'static CStr, others: &[&'static CStr]| {
             let core = is_known.then_some(core);
-            core.into_iter()
-                .chain(others.iter().copied())
-                .find_map(|name| {
-                    // SAFETY: the device is live and of these tables, and the name is a C string.
-                    unsafe {
-                        (tables.of_instance.get_device_proc_addr)(tables.device, name.as_ptr())
-                    }
-                })
+            core.into_iter().chain(others.iter().copied()).find_map(|name| {
+                // SAFETY: the device is live and of these tables, and the name is a C string.
+                unsafe { (tables.of_instance.get_device_proc_addr)(tables.device, name.as_ptr()) }
+            })
         };
         let is_1_1 = api_version >= vk::API_VERSION_1_1 || features.dedicated_allocation;
-        let buffer2 = of_device(
-            is_1_1,
-            c"vkGetBufferMemoryRequirements2",
-            &[c"vkGetBufferMemoryRequirements2KHR"],
-        );
-        let image2 = of_device(
-            is_1_1,
-            c"vkGetImageMemoryRequirements2",
-            &[c"vkGetImageMemoryRequirements2KHR"],
-        );
+        let buffer2 = of_device(is_1_1, c"vkGetBufferMemoryRequirements2", &[c"vkGetBufferMemoryRequirements2KHR"]);
+        let image2 = of_device(is_1_1, c"vkGetImageMemoryRequirements2", &[c"vkGetImageMemoryRequirements2KHR"]);
         let address = of_device(
             api_version >= vk::API_VERSION_1_2 || features.buffer_device_address,
             c"vkGetBufferDeviceAddress",
-            &[
-                c"vkGetBufferDeviceAddressKHR",
-                c"vkGetBufferDeviceAddressEXT",
-            ],
+            &[c"vkGetBufferDeviceAddressKHR", c"vkGetBufferDeviceAddressEXT"],
         );
         // SAFETY: functions of this name have the type of `Requirements2::buffer`.
         let buffer = unsafe { cast(buffer2) };
@@ -144,9 +117,7 @@ impl DeviceCommands {
         let image = unsafe { cast(image2) };
         Self {
             core: tables.of_device.clone(),
-            requirements2: buffer
-                .zip(image)
-                .map(|(buffer, image)| Requirements2 { buffer, image }),
+            requirements2: buffer.zip(image).map(|(buffer, image)| Requirements2 { buffer, image }),
             // SAFETY: functions of this name have the field's type.
             buffer_address: unsafe { cast(address) },
             physical_device2: tables.physical_device2,

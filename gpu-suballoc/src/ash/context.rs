@@ -9,8 +9,7 @@ use super::{AshDevice, AshOptions};
 use crate::allocator::AllocatorOptions;
 use crate::cache::{CompiledShader, StoreIdentity};
 use crate::context::{
-    CommandSource, ContextError, ContextTable, DeviceContext, DeviceContexts, DeviceState,
-    VulkanHandles,
+    CommandSource, ContextError, ContextTable, DeviceContext, DeviceContexts, DeviceState, VulkanHandles,
 };
 use crate::error::GpuError;
 use crate::flags::debug_fields;
@@ -74,8 +73,9 @@ impl AshContexts {
     /// # Safety
     /// - As [`acquire`](DeviceContexts::acquire), [`AshDevice::new`] and `vkGetInstanceProcAddr`.
     /// - The callbacks are valid until the context and all references to its kernels are gone.
-    /// - `pipeline_cache_data` is empty, or all that [`pipeline_cache_data`](AshContext::pipeline_cache_data) returned for such a device, unchanged:
-    ///   a driver checks the header and may trust the rest. [`StoredShaders`](crate::cache::StoredShaders) ensures this for a file.
+    /// - `pipeline_cache_data` is empty, or all that [`pipeline_cache_data`](AshContext::pipeline_cache_data) returned
+    ///   for such a device, unchanged: a driver checks the header and may trust the rest.
+    ///   [`StoredShaders`](crate::cache::StoredShaders) ensures this for a file.
     pub unsafe fn acquire_ash(&self, info: AshContextInfo<'_>) -> Result<AshContext, ContextError> {
         let handles = VulkanHandles {
             instance: info.instance.as_raw(),
@@ -94,49 +94,27 @@ impl AshContexts {
 
 /// # Safety
 /// As [`AshContexts::acquire_ash`]; the handles are not null.
-unsafe fn load(
-    info: &AshContextInfo<'_>,
-    state: &DeviceState,
-) -> Result<LoadedDevice, ContextError> {
-    let void = |function: vk::PFN_vkVoidFunction| {
-        function.map_or(core::ptr::null(), |function| function as *const c_void)
-    };
+unsafe fn load(info: &AshContextInfo<'_>, state: &DeviceState) -> Result<LoadedDevice, ContextError> {
+    let void =
+        |function: vk::PFN_vkVoidFunction| function.map_or(core::ptr::null(), |function| function as *const c_void);
     // SAFETY: without an instance this may be asked of every loader and driver.
-    let create = unsafe {
-        (info.get_instance_proc_addr)(vk::Instance::null(), c"vkCreateInstance".as_ptr())
-    };
+    let create = unsafe { (info.get_instance_proc_addr)(vk::Instance::null(), c"vkCreateInstance".as_ptr()) };
     if create.is_none() {
-        return Err(ContextError::MissingCommand {
-            level: CommandSource::Loader,
-            name: c"vkCreateInstance",
-        });
+        return Err(ContextError::MissingCommand { level: CommandSource::Loader, name: c"vkCreateInstance" });
     }
     let mut missing = None;
     let of_instance = ash::InstanceFnV1_0::load(|name| {
         // SAFETY: the instance is live and of this loader, and the name is a C string.
         let function = void(unsafe { (info.get_instance_proc_addr)(info.instance, name.as_ptr()) });
-        note(
-            &mut missing,
-            CommandSource::Instance,
-            &[&OF_INSTANCE, &AshDevice::INSTANCE_COMMANDS],
-            name,
-            function,
-        )
+        note(&mut missing, CommandSource::Instance, &[&OF_INSTANCE, &AshDevice::INSTANCE_COMMANDS], name, function)
     });
     if let Some(missing) = missing {
         return Err(missing);
     }
     let of_device = ash::DeviceFnV1_0::load(|name| {
         // SAFETY: the device is live and of this instance, and the name is a C string.
-        let function =
-            void(unsafe { (of_instance.get_device_proc_addr)(info.device, name.as_ptr()) });
-        note(
-            &mut missing,
-            CommandSource::Device,
-            &[&AshDevice::DEVICE_COMMANDS, &OF_KERNELS],
-            name,
-            function,
-        )
+        let function = void(unsafe { (of_instance.get_device_proc_addr)(info.device, name.as_ptr()) });
+        note(&mut missing, CommandSource::Device, &[&AshDevice::DEVICE_COMMANDS, &OF_KERNELS], name, function)
     });
     if let Some(missing) = missing {
         return Err(missing);
@@ -165,11 +143,7 @@ fn note(
 ) -> *const c_void {
     if function.is_null()
         && missing.is_none()
-        && let Some(name) = needed
-            .iter()
-            .copied()
-            .flatten()
-            .find(|needed| **needed == name)
+        && let Some(name) = needed.iter().copied().flatten().find(|needed| **needed == name)
     {
         *missing = Some(ContextError::MissingCommand { level, name });
     }
@@ -177,35 +151,26 @@ fn note(
 }
 
 impl AshContext {
-    /// Compiles a kernel with this context's callbacks and memory, for [`get_or_compile`](crate::cache::CacheOwner::get_or_compile) of its
-    /// [`shaders`](DeviceContext::shaders).
+    /// Compiles a kernel with this context's callbacks and memory, for
+    /// [`get_or_compile`](crate::cache::CacheOwner::get_or_compile) of its [`shaders`](DeviceContext::shaders).
     ///
     /// # Errors
     /// The refusal of driver or memory; nothing remains then.
     ///
     /// # Safety
-    /// The info is valid for the device: code (`VkShaderModuleCreateInfo`), layouts and constants. The device does not use the kernel when
-    /// its owner, or the last reference, is released.
-    pub unsafe fn compile(
-        &self,
-        info: &KernelInfo<'_>,
-    ) -> Result<CompiledShader<CompiledKernel>, GpuError> {
+    /// The info is valid for the device: code (`VkShaderModuleCreateInfo`), layouts and constants. The device does not
+    /// use the kernel when its owner, or the last reference, is released.
+    pub unsafe fn compile(&self, info: &KernelInfo<'_>) -> Result<CompiledShader<CompiledKernel>, GpuError> {
         // SAFETY: the info is valid for the device (`compile`).
         let value = unsafe { CompiledKernel::compile(self.device(), info) }?;
-        Ok(CompiledShader {
-            value,
-            bytes: info.code.len() as u64 * 4,
-        })
+        Ok(CompiledShader { value, bytes: info.code.len() as u64 * 4 })
     }
 
     /// Appends the data of the context's `VkPipelineCache` (`vkGetPipelineCacheData`) to `data`.
     ///
     /// # Errors
     /// The refusal of driver or memory; `data` is unchanged.
-    pub fn pipeline_cache_data(
-        &self,
-        data: &mut TryVec<u8, ContextHandle>,
-    ) -> Result<(), GpuError> {
+    pub fn pipeline_cache_data(&self, data: &mut TryVec<u8, ContextHandle>) -> Result<(), GpuError> {
         self.device().cache_data(data)
     }
 }
@@ -215,7 +180,8 @@ impl AshContext {
 /// Below Vulkan 1.1 `device_uuid` is zeros.
 ///
 /// # Safety
-/// `physical` is of `instance`, both live; `api_version` is the lesser of what the application named and what the device supports.
+/// `physical` is of `instance`, both live; `api_version` is the lesser of what the application named and what the
+/// device supports.
 #[must_use]
 pub unsafe fn physical_device_identity(
     instance: &ash::Instance,

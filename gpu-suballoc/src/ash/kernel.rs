@@ -33,8 +33,8 @@ pub struct KernelPipeline<'a> {
     pub specialization: Option<&'a vk::SpecializationInfo<'a>>,
 }
 
-/// Shader module, descriptor set layouts, pipeline layout and compute pipelines. Dropping it destroys them in the reverse order, unless the
-/// device is lost.
+/// Shader module, descriptor set layouts, pipeline layout and compute pipelines. Dropping it destroys them in the
+/// reverse order, unless the device is lost.
 pub struct CompiledKernel {
     pipelines: TryVec<vk::Pipeline, ContextHandle>,
     layout: vk::PipelineLayout,
@@ -56,10 +56,7 @@ impl CompiledKernel {
     ///
     /// # Safety
     /// As [`AshContext::compile`](super::AshContext).
-    pub(super) unsafe fn compile(
-        device: &LoadedDevice,
-        info: &KernelInfo<'_>,
-    ) -> Result<Self, GpuError> {
+    pub(super) unsafe fn compile(device: &LoadedDevice, info: &KernelInfo<'_>) -> Result<Self, GpuError> {
         let memory = device.host_memory();
         let mut kernel = Self {
             pipelines: TryVec::new_in(memory.clone()),
@@ -96,12 +93,8 @@ impl CompiledKernel {
                 .stage(vk::ShaderStageFlags::COMPUTE)
                 .module(kernel.module)
                 .name(info.name);
-            stage.p_specialization_info = (info.specialization)
-                .map_or(core::ptr::null(), core::ptr::from_ref)
-                .cast();
-            let info = vk::ComputePipelineCreateInfo::default()
-                .stage(stage)
-                .layout(kernel.layout);
+            stage.p_specialization_info = (info.specialization).map_or(core::ptr::null(), core::ptr::from_ref).cast();
+            let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(kernel.layout);
             // SAFETY: entry point and constants are valid (`AshContext::compile`), and so are module and layout.
             *pipeline = unsafe { device.pipeline(&info) }?;
         }
@@ -132,7 +125,8 @@ impl CompiledKernel {
         self.module
     }
 
-    /// Its SPIR-V, least significant byte first, for [`ShaderCache::save`](crate::ShaderCache::save); `None` if it was not kept.
+    /// Its SPIR-V, least significant byte first, for [`ShaderCache::save`](crate::ShaderCache::save); `None` if it was
+    /// not kept.
     #[must_use]
     pub fn code(&self) -> Option<&[u8]> {
         (!self.code.is_empty()).then_some(&*self.code)
@@ -170,12 +164,8 @@ struct LoadedInner {
     memory: ContextHandle,
 }
 
-type Create<I, V> = unsafe extern "system" fn(
-    vk::Device,
-    *const I,
-    *const vk::AllocationCallbacks<'_>,
-    *mut V,
-) -> vk::Result;
+type Create<I, V> =
+    unsafe extern "system" fn(vk::Device, *const I, *const vk::AllocationCallbacks<'_>, *mut V) -> vk::Result;
 type Destroy<V> = unsafe extern "system" fn(vk::Device, V, *const vk::AllocationCallbacks<'_>);
 
 fn not_null<V: vk::Handle>(raw: u64) -> Option<V> {
@@ -188,8 +178,8 @@ debug_fields!([] LoadedDevice, "LoadedDevice", |this| device = this.inner.ash);
 
 impl LoadedDevice {
     /// # Safety
-    /// The device of `ash` and valid callbacks outlive the value, or the device is lost first. `data` is empty or the data of a pipeline
-    /// cache of such a device.
+    /// The device of `ash` and valid callbacks outlive the value, or the device is lost first. `data` is empty or the
+    /// data of a pipeline cache of such a device.
     pub(super) unsafe fn new(
         ash: AshDevice,
         data: &[u8],
@@ -199,21 +189,12 @@ impl LoadedDevice {
         let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
         // SAFETY: device and callbacks are live, and `data` is a pipeline cache's (`new`).
         let cache = unsafe { ash.create(ash.core().create_pipeline_cache, &info, not_null) }?;
-        let inner = LoadedInner {
-            ash,
-            cache,
-            state,
-            memory: memory.clone(),
-        };
-        Ok(Self {
-            inner: SharedBox::new(inner, memory)?,
-        })
+        let inner = LoadedInner { ash, cache, state, memory: memory.clone() };
+        Ok(Self { inner: SharedBox::new(inner, memory)? })
     }
 
     pub(super) fn share(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-        }
+        Self { inner: self.inner.clone() }
     }
 
     /// The commands of Vulkan 1.0 of this device's driver.
@@ -235,11 +216,7 @@ impl LoadedDevice {
 
     /// # Safety
     /// The info is valid for the device.
-    unsafe fn create<I, V: vk::Handle + Default>(
-        &self,
-        command: Create<I, V>,
-        info: &I,
-    ) -> Result<V, DeviceError> {
+    unsafe fn create<I, V: vk::Handle + Default>(&self, command: Create<I, V>, info: &I) -> Result<V, DeviceError> {
         let ash = self.live()?;
         // SAFETY: the info is valid (`create`); the device is not lost, so it lives (`new`).
         unsafe { ash.create(command, info, not_null) }
@@ -247,10 +224,7 @@ impl LoadedDevice {
 
     /// # Safety
     /// The info is valid for the device.
-    unsafe fn pipeline(
-        &self,
-        info: &vk::ComputePipelineCreateInfo<'_>,
-    ) -> Result<vk::Pipeline, DeviceError> {
+    unsafe fn pipeline(&self, info: &vk::ComputePipelineCreateInfo<'_>) -> Result<vk::Pipeline, DeviceError> {
         let ash = self.live()?;
         let mut pipeline = vk::Pipeline::null();
         let create = ash.core().create_compute_pipelines;

@@ -1,9 +1,9 @@
 //! What both have is asserted equal at compile time.
 
 use crate::device::{
-    BufferHandle, BufferUsage, DeviceError, ExternalHandleTypes, HeapFlags, ImageHandle, ImageInfo,
-    ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MemoryHandle, MemoryHeap, MemoryRequest,
-    QueueFamilies, ResourceHandle, ResourceRequirements,
+    BufferHandle, BufferUsage, DeviceError, ExternalHandleTypes, HeapFlags, ImageHandle, ImageInfo, ImageTiling,
+    ImageUsage, MAX_MEMORY_HEAPS, MemoryHandle, MemoryHeap, MemoryRequest, QueueFamilies, ResourceHandle,
+    ResourceRequirements,
 };
 use crate::error::GpuMisuse;
 use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType, PropertyFlags};
@@ -38,10 +38,7 @@ pub(super) fn new_handle<V: Handle, H>(
 }
 
 pub(super) fn type_of(vulkan: &vk::MemoryType) -> MemoryType {
-    MemoryType {
-        properties: vulkan.property_flags.into(),
-        heap_index: vulkan.heap_index,
-    }
+    MemoryType { properties: vulkan.property_flags.into(), heap_index: vulkan.heap_index }
 }
 
 pub(super) const fn heap_of(vulkan: &vk::MemoryHeap) -> MemoryHeap {
@@ -64,19 +61,12 @@ pub(super) fn requirements(
 }
 
 pub(super) fn sharing_mode(sharing: QueueFamilies) -> vk::SharingMode {
-    if sharing == QueueFamilies::EXCLUSIVE {
-        vk::SharingMode::EXCLUSIVE
-    } else {
-        vk::SharingMode::CONCURRENT
-    }
+    if sharing == QueueFamilies::EXCLUSIVE { vk::SharingMode::EXCLUSIVE } else { vk::SharingMode::CONCURRENT }
 }
 
 pub(super) fn families(sharing: QueueFamilies, indices: &mut [u32; 64]) -> &[u32] {
     let mut count = 0;
-    for (index, place) in (0..64u32)
-        .filter(|index| sharing.bits() >> index & 1 == 1)
-        .zip(indices.iter_mut())
-    {
+    for (index, place) in (0..64u32).filter(|index| sharing.bits() >> index & 1 == 1).zip(indices.iter_mut()) {
         *place = index;
         count += 1;
     }
@@ -89,11 +79,7 @@ pub(super) fn image_info(info: &ImageInfo) -> vk::ImageCreateInfo<'_> {
         .flags(vk::ImageCreateFlags::from_raw(info.flags))
         .image_type(vk::ImageType::from_raw(info.image_type as i32))
         .format(vk::Format::from_raw(info.format as i32))
-        .extent(vk::Extent3D {
-            width,
-            height,
-            depth,
-        })
+        .extent(vk::Extent3D { width, height, depth })
         .mip_levels(info.mip_levels)
         .array_layers(info.array_layers)
         .samples(vk::SampleCountFlags::from_raw(info.samples))
@@ -121,10 +107,7 @@ const _: () = {
     assert!(offset_of!(MemoryHeap, size) == offset_of!(vk::MemoryHeap, size));
     assert!(offset_of!(MemoryHeap, flags) == offset_of!(vk::MemoryHeap, flags));
     assert!(size_of::<MemoryHandle>() == size_of::<vk::DeviceMemory>());
-    assert!(
-        size_of::<BufferHandle>() == size_of::<vk::Buffer>()
-            && size_of::<ImageHandle>() == size_of::<vk::Image>()
-    );
+    assert!(size_of::<BufferHandle>() == size_of::<vk::Buffer>() && size_of::<ImageHandle>() == size_of::<vk::Image>());
     assert!(ImageTiling::Optimal as i32 == vk::ImageTiling::OPTIMAL.as_raw());
     assert!(ImageTiling::Linear as i32 == vk::ImageTiling::LINEAR.as_raw());
 };
@@ -220,9 +203,8 @@ pub(super) fn with_allocate_info<R>(
     request: &MemoryRequest,
     call: impl FnOnce(*const vk::MemoryAllocateInfo<'_>) -> R,
 ) -> R {
-    let mut info = vk::MemoryAllocateInfo::default()
-        .allocation_size(request.size)
-        .memory_type_index(request.memory_type);
+    let mut info =
+        vk::MemoryAllocateInfo::default().allocation_size(request.size).memory_type_index(request.memory_type);
     info.p_next = request.next.map_or(ptr::null(), |chain| chain.as_ptr());
     let mut priority = vk::MemoryPriorityAllocateInfoEXT::default();
     if let Some(requested) = request.priority {
@@ -260,10 +242,7 @@ mod conversions_tests {
         let ours = BufferHandle::try_from(theirs);
         assert_eq!(ours.map(BufferHandle::as_raw), Ok(0x50));
         assert!(ours.map(vk::Buffer::from) == Ok(theirs));
-        assert_eq!(
-            BufferHandle::try_from(vk::Buffer::null()),
-            Err(GpuMisuse::NullHandle)
-        );
+        assert_eq!(BufferHandle::try_from(vk::Buffer::null()), Err(GpuMisuse::NullHandle));
     }
 
     #[test]
@@ -271,9 +250,6 @@ mod conversions_tests {
         let theirs = vk::BufferUsageFlags::VERTEX_BUFFER | vk::BufferUsageFlags::from_raw(1 << 31);
         assert_eq!(BufferUsage::from(theirs).as_raw(), theirs.as_raw());
         assert!(vk::BufferUsageFlags::from(BufferUsage::from(theirs)) == theirs);
-        assert_eq!(
-            PropertyFlags::from(vk::MemoryPropertyFlags::HOST_CACHED),
-            PropertyFlags::HOST_CACHED
-        );
+        assert_eq!(PropertyFlags::from(vk::MemoryPropertyFlags::HOST_CACHED), PropertyFlags::HOST_CACHED);
     }
 }

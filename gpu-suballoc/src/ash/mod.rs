@@ -24,16 +24,13 @@ use ash::vk::{self, Handle};
 
 pub use self::physical_device::physical_device_capabilities;
 use crate::device::{
-    BufferHandle, BufferInfo, DeviceError, DeviceFeatures, DeviceMemory, DeviceProperties,
-    HeapBudget, ImageHandle, ImageInfo, MappedRange, MemoryHandle, MemoryRequest,
-    ResourceRequirements,
+    BufferHandle, BufferInfo, DeviceError, DeviceFeatures, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle,
+    ImageInfo, MappedRange, MemoryHandle, MemoryRequest, ResourceRequirements,
 };
 use crate::flags::debug_fields;
 use commands::{CommandTables, DeviceCommands, PhysicalDevice2};
 #[cfg(feature = "cache")]
-pub use context::{
-    AshContext, AshContextInfo, AshContextTable, AshContexts, physical_device_identity,
-};
+pub use context::{AshContext, AshContextInfo, AshContextTable, AshContexts, physical_device_identity};
 #[cfg(feature = "cache")]
 pub use kernel::{CompiledKernel, KernelInfo, KernelPipeline, LoadedDevice};
 use layout::{check, families, new_handle, pointer_to};
@@ -44,7 +41,8 @@ const RANGES_AT_ONCE: usize = 16;
 /// What an application must say of its device, because Vulkan does not tell.
 #[derive(Clone, Copy)]
 pub struct AshOptions {
-    /// The lesser of what `VkApplicationInfo::apiVersion` named and what the physical device supports (`VK_API_VERSION_*`).
+    /// The lesser of what `VkApplicationInfo::apiVersion` named and what the physical device supports
+    /// (`VK_API_VERSION_*`).
     pub api_version: u32,
     /// The extensions and features that the device was made with.
     pub features: DeviceFeatures,
@@ -65,15 +63,11 @@ impl AshOptions {
             external_memory: core_1_1,
             device_coherent_memory: false,
         };
-        Self {
-            api_version,
-            features,
-            callbacks: None,
-        }
+        Self { api_version, features, callbacks: None }
     }
 
-    /// With callbacks that something lends, a bridge for instance. What they point at must live as long as [`AshDevice::new`] demands,
-    /// which is longer than this borrow.
+    /// With callbacks that something lends, a bridge for instance. What they point at must live as long as
+    /// [`AshDevice::new`] demands, which is longer than this borrow.
     ///
     /// ```
     ///
@@ -115,17 +109,17 @@ impl AshOptions {
 impl fmt::Debug for AshOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all = f.debug_struct("AshOptions");
-        all.field("api_version", &self.api_version)
-            .field("features", &self.features);
+        all.field("api_version", &self.api_version).field("features", &self.features);
         all.field("callbacks", &self.callbacks.is_some()).finish()
     }
 }
 
-/// A Vulkan device, as far as memory goes. It allocates and owns nothing: neither device nor instance is destroyed with it.
+/// A Vulkan device, as far as memory goes. It allocates and owns nothing: neither device nor instance is destroyed with
+/// it.
 ///
-/// Works from Vulkan 1.0 on. It uses, where they are there, `vkGet*MemoryRequirements2` (1.1, or `VK_KHR_get_memory_requirements2`),
-/// `vkGetPhysicalDevice*2` (1.1, or `VK_KHR_get_physical_device_properties2`) and `vkGetBufferDeviceAddress` (1.2, or
-/// `VK_KHR_buffer_device_address`, or `VK_EXT_buffer_device_address`).
+/// Works from Vulkan 1.0 on. It uses, where they are there, `vkGet*MemoryRequirements2` (1.1, or
+/// `VK_KHR_get_memory_requirements2`), `vkGetPhysicalDevice*2` (1.1, or `VK_KHR_get_physical_device_properties2`) and
+/// `vkGetBufferDeviceAddress` (1.2, or `VK_KHR_buffer_device_address`, or `VK_EXT_buffer_device_address`).
 ///
 /// Handles and flags of this crate are ash's by `From`, and back by `From` or, where they may be null, `TryFrom`.
 ///
@@ -170,21 +164,23 @@ pub struct AshDevice {
 debug_fields!([] AshDevice, "AshDevice", |this| device = this.device, physical = this.physical);
 
 impl AshDevice {
-    /// What it calls of Vulkan 1.0, by `vkGetInstanceProcAddr`. Ash's tables panic for a command that is not there: ask for these before,
-    /// where handles and functions may not belong together.
+    /// What it calls of Vulkan 1.0, by `vkGetInstanceProcAddr`. Ash's tables panic for a command that is not there: ask
+    /// for these before, where handles and functions may not belong together.
     pub const INSTANCE_COMMANDS: [&CStr; 2] = commands::OF_INSTANCE;
     /// The same, by `vkGetDeviceProcAddr`.
     pub const DEVICE_COMMANDS: [&CStr; 15] = commands::OF_DEVICE;
 
     /// Asks for the functions, and for types, heaps and limits.
     ///
-    /// A feature of the options whose command the driver does not have is left out of [`properties`](DeviceMemory::properties).
+    /// A feature of the options whose command the driver does not have is left out of
+    /// [`properties`](DeviceMemory::properties).
     ///
     /// # Safety
-    /// - `instance` was made with `entry`, `physical` is of it, `device` was made from both; they outlive the value that is returned.
+    /// - `instance` was made with `entry`, `physical` is of it, `device` was made from both; they outlive the value
+    ///   that is returned.
     /// - `options` tells the truth: see its fields.
-    /// - Callbacks are what Vulkan demands (*Host Memory*), for as long as an object that was made with them lives, and compatible with
-    ///   those of what this value destroys and did not create.
+    /// - Callbacks are what Vulkan demands (*Host Memory*), for as long as an object that was made with them lives, and
+    ///   compatible with those of what this value destroys and did not create.
     #[must_use]
     pub unsafe fn new(
         entry: &ash::Entry,
@@ -193,10 +189,7 @@ impl AshDevice {
         device: &ash::Device,
         options: AshOptions,
     ) -> Self {
-        let (loader, version) = (
-            entry.static_fn().get_instance_proc_addr,
-            options.api_version,
-        );
+        let (loader, version) = (entry.static_fn().get_instance_proc_addr, options.api_version);
         let tables = CommandTables {
             of_instance: instance.fp_v1_0(),
             // SAFETY: the instance is live, of this loader, and of this version (`new`).
@@ -232,35 +225,18 @@ impl AshDevice {
 
     /// # Safety
     /// As [`new`](Self::new).
-    unsafe fn of_tables(
-        tables: &CommandTables<'_>,
-        physical: vk::PhysicalDevice,
-        options: AshOptions,
-    ) -> Self {
+    unsafe fn of_tables(tables: &CommandTables<'_>, physical: vk::PhysicalDevice, options: AshOptions) -> Self {
         // SAFETY: instance and device are live and of these tables; version and features are the device's.
-        let commands =
-            unsafe { DeviceCommands::load(tables, options.api_version, &options.features) };
+        let commands = unsafe { DeviceCommands::load(tables, options.api_version, &options.features) };
         let mut features = options.features;
         features.memory_budget &= commands.physical_device2.memory_properties.is_some();
         features.dedicated_allocation &= commands.requirements2.is_some();
         features.buffer_device_address &= commands.buffer_address.is_some();
         // SAFETY: the physical device is the instance's, and supports the version (`of_tables`).
         let info = unsafe {
-            PhysicalDeviceInfo::query(
-                tables.of_instance,
-                &commands,
-                physical,
-                options.api_version,
-                features,
-            )
+            PhysicalDeviceInfo::query(tables.of_instance, &commands, physical, options.api_version, features)
         };
-        Self {
-            device: tables.device,
-            physical,
-            commands,
-            info,
-            callbacks: options.callbacks,
-        }
+        Self { device: tables.device, physical, commands, info, callbacks: options.callbacks }
     }
 
     /// # Safety
@@ -288,9 +264,7 @@ impl AshDevice {
         &self,
         command: unsafe extern "system" fn(vk::Device, V, *mut vk::MemoryRequirements),
         resource: V,
-        command2: Option<
-            unsafe extern "system" fn(vk::Device, *const I, *mut vk::MemoryRequirements2<'_>),
-        >,
+        command2: Option<unsafe extern "system" fn(vk::Device, *const I, *mut vk::MemoryRequirements2<'_>)>,
         info: &I,
     ) -> ResourceRequirements {
         let Some(command2) = command2 else {
@@ -307,10 +281,7 @@ impl AshDevice {
         }
         // SAFETY: the resource in `info` is live and of this device (`requirements`); the chain holds what is enabled.
         unsafe { command2(self.device, info, &raw mut all) };
-        layout::requirements(
-            &all.memory_requirements,
-            has_dedicated.then_some(&dedicated),
-        )
+        layout::requirements(&all.memory_requirements, has_dedicated.then_some(&dedicated))
     }
 
     const fn core(&self) -> &ash::DeviceFnV1_0 {
@@ -329,10 +300,8 @@ impl AshDevice {
         let mut raw = [vk::MappedMemoryRange::default(); RANGES_AT_ONCE];
         for some in ranges.chunks(RANGES_AT_ONCE) {
             for (raw, range) in raw.iter_mut().zip(some) {
-                *raw = vk::MappedMemoryRange::default()
-                    .memory(range.memory.into())
-                    .offset(range.offset)
-                    .size(range.size);
+                *raw =
+                    vk::MappedMemoryRange::default().memory(range.memory.into()).offset(range.offset).size(range.size);
             }
             check(command(raw.get(..some.len()).unwrap_or_default()))?;
         }
@@ -358,12 +327,7 @@ unsafe impl DeviceMemory for AshDevice {
         unsafe { (self.core().free_memory)(self.device, memory.into(), self.callbacks()) }
     }
 
-    unsafe fn map(
-        &self,
-        memory: MemoryHandle,
-        offset: u64,
-        size: u64,
-    ) -> Result<NonNull<u8>, DeviceError> {
+    unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
         let mut first = core::ptr::null_mut();
         let (memory, flags) = (memory.into(), vk::MemoryMapFlags::empty());
         let map = self.core().map_memory;
@@ -394,8 +358,7 @@ unsafe impl DeviceMemory for AshDevice {
     }
 
     unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
-        let external =
-            vk::ExternalMemoryBufferCreateInfo::default().handle_types(info.external.into());
+        let external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(info.external.into());
         let mut indices = [0; 64];
         let mut raw = vk::BufferCreateInfo::default()
             .flags(vk::BufferCreateFlags::from_raw(info.flags))
@@ -423,23 +386,16 @@ unsafe impl DeviceMemory for AshDevice {
         unsafe { self.requirements(command, info.buffer, command2, &info) }
     }
 
-    unsafe fn bind_buffer(
-        &self,
-        buffer: BufferHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
+    unsafe fn bind_buffer(&self, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
         let bind = self.core().bind_buffer_memory;
         // SAFETY: both are live, the buffer is not bound, and the place meets its requirements.
         check(unsafe { bind(self.device, buffer.into(), memory.into(), offset) })
     }
 
     unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
-        let external =
-            vk::ExternalMemoryImageCreateInfo::default().handle_types(info.external.into());
+        let external = vk::ExternalMemoryImageCreateInfo::default().handle_types(info.external.into());
         let mut indices = [0; 64];
-        let mut raw =
-            layout::image_info(info).queue_family_indices(families(info.sharing, &mut indices));
+        let mut raw = layout::image_info(info).queue_family_indices(families(info.sharing, &mut indices));
         if !info.external.is_empty() {
             raw.p_next = (&raw const external).cast();
         }
@@ -460,22 +416,14 @@ unsafe impl DeviceMemory for AshDevice {
         unsafe { self.requirements(command, info.image, command2, &info) }
     }
 
-    unsafe fn bind_image(
-        &self,
-        image: ImageHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
+    unsafe fn bind_image(&self, image: ImageHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
         let bind = self.core().bind_image_memory;
         // SAFETY: both are live, the image is not bound, and the place meets its requirements.
         check(unsafe { bind(self.device, image.into(), memory.into(), offset) })
     }
 
     unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
-        let command = self
-            .commands
-            .buffer_address
-            .filter(|_| self.info.features.buffer_device_address)?;
+        let command = self.commands.buffer_address.filter(|_| self.info.features.buffer_device_address)?;
         let info = vk::BufferDeviceAddressInfo::default().buffer(buffer.into());
         // SAFETY: the buffer is live, bound, and made for addresses; the feature is enabled.
         NonZeroU64::new(unsafe { command(self.device, &raw const info) })
@@ -490,11 +438,8 @@ unsafe impl DeviceMemory for AshDevice {
     }
 
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
-        let Some(command) = self
-            .commands
-            .physical_device2
-            .memory_properties
-            .filter(|_| self.info.features.memory_budget)
+        let Some(command) =
+            self.commands.physical_device2.memory_properties.filter(|_| self.info.features.memory_budget)
         else {
             return false;
         };
@@ -503,11 +448,7 @@ unsafe impl DeviceMemory for AshDevice {
         // SAFETY: the physical device is `new`'s, and the extension is enabled.
         unsafe { command(self.physical, &raw mut properties) };
         let pairs = budgets.heap_usage.into_iter().zip(budgets.heap_budget);
-        for ((heap, (usage, budget)), of) in heaps
-            .iter_mut()
-            .zip(pairs)
-            .zip(self.info.properties().heaps)
-        {
+        for ((heap, (usage, budget)), of) in heaps.iter_mut().zip(pairs).zip(self.info.properties().heaps) {
             // Vulkan allows no budget of 0: the driver did not write one.
             let budget = if budget == 0 { of.size } else { budget };
             *heap = HeapBudget { usage, budget };

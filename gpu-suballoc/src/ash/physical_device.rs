@@ -59,14 +59,9 @@ unsafe fn limits(
     api_version: u32,
 ) -> DeviceLimits {
     // A limit that a device does not report is none.
-    let mut allocation = vk::PhysicalDeviceMaintenance3Properties {
-        max_memory_allocation_size: u64::MAX,
-        ..Default::default()
-    };
-    let mut buffer = vk::PhysicalDeviceMaintenance4Properties {
-        max_buffer_size: u64::MAX,
-        ..Default::default()
-    };
+    let mut allocation =
+        vk::PhysicalDeviceMaintenance3Properties { max_memory_allocation_size: u64::MAX, ..Default::default() };
+    let mut buffer = vk::PhysicalDeviceMaintenance4Properties { max_buffer_size: u64::MAX, ..Default::default() };
     let mut properties = vk::PhysicalDeviceProperties2::default();
     let since_1_1 = |_: &_| api_version >= vk::API_VERSION_1_1;
     if let Some(properties2) = commands.physical_device2.properties.filter(since_1_1) {
@@ -97,11 +92,12 @@ unsafe fn limits(
 
 /// The capabilities that Vulkan reports for a device created with these extensions.
 ///
-/// Memory is never unified, since no object of one `VkDevice` is usable on another. Below Vulkan 1.1 there are no capabilities.
+/// Memory is never unified, since no object of one `VkDevice` is usable on another. Below Vulkan 1.1 there are no
+/// capabilities.
 ///
 /// # Safety
-/// `physical` is of `instance`, both live; `api_version` is the lesser of what the application named and what the device supports;
-/// `extensions` are supported by it.
+/// `physical` is of `instance`, both live; `api_version` is the lesser of what the application named and what the
+/// device supports; `extensions` are supported by it.
 #[must_use]
 pub unsafe fn physical_device_capabilities(
     instance: &ash::Instance,
@@ -125,11 +121,9 @@ pub unsafe fn physical_device_capabilities(
     // SAFETY: `physical` is of `instance`, and the version is 1.1 at least.
     let (buffer_import, buffer_export) = unsafe { buffer_handles(instance, physical, has) };
     // SAFETY: `physical` is of `instance`, and the version is 1.1 at least.
-    let (semaphore_import, semaphore_export) =
-        unsafe { semaphore_handles(instance, physical, has) };
+    let (semaphore_import, semaphore_export) = unsafe { semaphore_handles(instance, physical, has) };
     DeviceCapabilities {
-        driver: (knows_driver && driver.driver_id.as_raw() != 0)
-            .then_some(driver.driver_id.as_raw() as u32),
+        driver: (knows_driver && driver.driver_id.as_raw() != 0).then_some(driver.driver_id.as_raw() as u32),
         device_uuid: Some(id.device_uuid),
         driver_uuid: Some(id.driver_uuid),
         flags: CapabilityFlags::NONE,
@@ -166,48 +160,22 @@ unsafe fn buffer_handles(
     has: impl Fn(&CStr) -> bool,
 ) -> (HandleTypes, HandleTypes) {
     use vk::{ExternalMemoryFeatureFlags as Features, ExternalMemoryHandleTypeFlags as Types};
-    let usage = vk::BufferUsageFlags::STORAGE_BUFFER
-        | vk::BufferUsageFlags::TRANSFER_SRC
-        | vk::BufferUsageFlags::TRANSFER_DST;
+    let usage =
+        vk::BufferUsageFlags::STORAGE_BUFFER | vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
     let types = [
-        (
-            vk::KHR_EXTERNAL_MEMORY_FD_NAME,
-            Types::OPAQUE_FD,
-            HandleTypes::OPAQUE_FD,
-        ),
-        (
-            vk::KHR_EXTERNAL_MEMORY_WIN32_NAME,
-            Types::OPAQUE_WIN32,
-            HandleTypes::OPAQUE_WIN32,
-        ),
-        (
-            vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME,
-            Types::DMA_BUF_EXT,
-            HandleTypes::DMA_BUF,
-        ),
-        (
-            vk::EXT_EXTERNAL_MEMORY_HOST_NAME,
-            Types::HOST_ALLOCATION_EXT,
-            HandleTypes::HOST_ALLOCATION,
-        ),
+        (vk::KHR_EXTERNAL_MEMORY_FD_NAME, Types::OPAQUE_FD, HandleTypes::OPAQUE_FD),
+        (vk::KHR_EXTERNAL_MEMORY_WIN32_NAME, Types::OPAQUE_WIN32, HandleTypes::OPAQUE_WIN32),
+        (vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME, Types::DMA_BUF_EXT, HandleTypes::DMA_BUF),
+        (vk::EXT_EXTERNAL_MEMORY_HOST_NAME, Types::HOST_ALLOCATION_EXT, HandleTypes::HOST_ALLOCATION),
     ];
-    let query = instance
-        .fp_v1_1()
-        .get_physical_device_external_buffer_properties;
+    let query = instance.fp_v1_1().get_physical_device_external_buffer_properties;
     handle_types(types, has, |raw| {
-        let info = vk::PhysicalDeviceExternalBufferInfo::default()
-            .usage(usage)
-            .handle_type(raw);
+        let info = vk::PhysicalDeviceExternalBufferInfo::default().usage(usage).handle_type(raw);
         let mut properties = vk::ExternalBufferProperties::default();
         // SAFETY: `physical` is live and supports 1.1; its extension knows the handle type.
         unsafe { query(physical, &raw const info, &raw mut properties) };
-        let can = properties
-            .external_memory_properties
-            .external_memory_features;
-        (
-            can.contains(Features::IMPORTABLE),
-            can.contains(Features::EXPORTABLE),
-        )
+        let can = properties.external_memory_properties.external_memory_features;
+        (can.contains(Features::IMPORTABLE), can.contains(Features::EXPORTABLE))
     })
 }
 
@@ -218,38 +186,19 @@ unsafe fn semaphore_handles(
     physical: vk::PhysicalDevice,
     has: impl Fn(&CStr) -> bool,
 ) -> (HandleTypes, HandleTypes) {
-    use vk::{
-        ExternalSemaphoreFeatureFlags as Features, ExternalSemaphoreHandleTypeFlags as Types,
-    };
+    use vk::{ExternalSemaphoreFeatureFlags as Features, ExternalSemaphoreHandleTypeFlags as Types};
     let types = [
-        (
-            vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
-            Types::OPAQUE_FD,
-            HandleTypes::OPAQUE_FD,
-        ),
-        (
-            vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
-            Types::SYNC_FD,
-            HandleTypes::SYNC_FD,
-        ),
-        (
-            vk::KHR_EXTERNAL_SEMAPHORE_WIN32_NAME,
-            Types::OPAQUE_WIN32,
-            HandleTypes::OPAQUE_WIN32,
-        ),
+        (vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME, Types::OPAQUE_FD, HandleTypes::OPAQUE_FD),
+        (vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME, Types::SYNC_FD, HandleTypes::SYNC_FD),
+        (vk::KHR_EXTERNAL_SEMAPHORE_WIN32_NAME, Types::OPAQUE_WIN32, HandleTypes::OPAQUE_WIN32),
     ];
-    let query = instance
-        .fp_v1_1()
-        .get_physical_device_external_semaphore_properties;
+    let query = instance.fp_v1_1().get_physical_device_external_semaphore_properties;
     handle_types(types, has, |raw| {
         let info = vk::PhysicalDeviceExternalSemaphoreInfo::default().handle_type(raw);
         let mut properties = vk::ExternalSemaphoreProperties::default();
         // SAFETY: `physical` is live and supports 1.1; its extension knows the handle type.
         unsafe { query(physical, &raw const info, &raw mut properties) };
         let can = properties.external_semaphore_features;
-        (
-            can.contains(Features::IMPORTABLE),
-            can.contains(Features::EXPORTABLE),
-        )
+        (can.contains(Features::IMPORTABLE), can.contains(Features::EXPORTABLE))
     })
 }

@@ -63,11 +63,12 @@ impl<P, E> Compile<P, E> {
 impl<P, E: Copy> CacheOwner<P, E> {
     /// The shader: found, or compiled by this thread, or by another thread that already compiles it.
     ///
-    /// `compile` runs at most once, without a lock; it may request other shaders. If it unwinds, a waiting thread compiles.
+    /// `compile` runs at most once, without a lock; it may request other shaders. If it unwinds, a waiting thread
+    /// compiles.
     ///
     /// # Errors
-    /// [`CacheError::Compile`], from this thread or the one that it waited for; [`CacheError::Host`] before anything is compiled;
-    /// [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
+    /// [`CacheError::Compile`], from this thread or the one that it waited for; [`CacheError::Host`] before anything is
+    /// compiled; [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
     pub fn get_or_compile(
         &self,
         key: ShaderKey,
@@ -115,11 +116,7 @@ impl<P, E: Copy> CacheOwner<P, E> {
         mut locked: ShardGuard<'_, P, E>,
         running: NonNull<Compile<P, E>>,
     ) -> Result<Option<ShaderRef<'_, P, E>>, CacheError<E>> {
-        let waiter = Waiter {
-            wait: Wait::new(),
-            outcome: Cell::new(None),
-            next: Cell::new(None),
-        };
+        let waiter = Waiter { wait: Wait::new(), outcome: Cell::new(None), next: Cell::new(None) };
         let me = waiting::number();
         // SAFETY: in the list, under the lock.
         let joined = unsafe { running.as_ref() };
@@ -160,17 +157,10 @@ impl<'o, 'f, P, E: Copy> Leader<'o, 'f, P, E> {
         locked.stats.compiling += 1;
         let next = locked.compiles.replace(NonNull::from(flight));
         flight.next.set(next);
-        Self {
-            owner,
-            shard,
-            flight,
-        }
+        Self { owner, shard, flight }
     }
 
-    fn run(
-        self,
-        compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
-    ) -> Result<ShaderRef<'o, P, E>, CacheError<E>> {
+    fn run(self, compile: impl FnOnce() -> Result<CompiledShader<P>, E>) -> Result<ShaderRef<'o, P, E>, CacheError<E>> {
         let room = EntryRoom::new(self.owner.memory())?;
         match compile() {
             Ok(compiled) => Ok(self.succeed(room, compiled)),
@@ -195,12 +185,7 @@ impl<'o, 'f, P, E: Copy> Leader<'o, 'f, P, E> {
         let mut shard = self.shard.lock();
         let references = 1 + self.flight.waiters().count() as u64;
         let is_dead = self.flight.is_released.get();
-        let entry = room.fill(CacheEntry::new(
-            self.flight.key,
-            (value, bytes),
-            owner.clone(),
-            (references, is_dead),
-        ));
+        let entry = room.fill(CacheEntry::new(self.flight.key, (value, bytes), owner.clone(), (references, is_dead)));
         shard.add(entry);
         shard.stats.compiled += 1;
         core.entries.fetch_add(u64::from(!is_dead), SeqCst);
@@ -216,9 +201,7 @@ impl<'o, 'f, P, E: Copy> Leader<'o, 'f, P, E> {
 
     fn end(&self, mut shard: ShardGuard<'_, P, E>, outcome: Option<Outcome<P, E>>) {
         let (this, next) = (NonNull::from(self.flight), self.flight.next.get());
-        let before = shard
-            .compiles()
-            .find(|before| before.next.get() == Some(this));
+        let before = shard.compiles().find(|before| before.next.get() == Some(this));
         match before {
             Some(before) => before.next.set(next),
             None => shard.compiles = next,
@@ -265,12 +248,7 @@ pub(super) struct Wait {
 
 impl Wait {
     pub(super) const fn new() -> Self {
-        Self {
-            state: AtomicU32::new(RUNNING),
-            thread: Cell::new(0),
-            leader: Cell::new(0),
-            next: Cell::new(None),
-        }
+        Self { state: AtomicU32::new(RUNNING), thread: Cell::new(0), leader: Cell::new(0), next: Cell::new(None) }
     }
 
     /// False, and nothing changed, if `leader` is this thread or waits for it.
@@ -333,8 +311,7 @@ impl List {
     }
 
     fn leader_of(&self, thread: u64) -> Option<u64> {
-        self.find(|wait| wait.is_for(thread))
-            .map(|wait| wait.leader.get())
+        self.find(|wait| wait.is_for(thread)).map(|wait| wait.leader.get())
     }
 }
 
@@ -349,17 +326,13 @@ mod wait_cycles_tests {
     fn whoever_would_close_a_circle_is_told_and_one_that_has_landed_is_none() {
         let waits = [const { Wait::new() }; 4];
         // SAFETY: none is moved; each is ended or dropped.
-        let begin = |thread: usize, leader: usize| unsafe {
-            waits[thread].begin(FROM + thread as u64, FROM + leader as u64)
-        };
+        let begin =
+            |thread: usize, leader: usize| unsafe { waits[thread].begin(FROM + thread as u64, FROM + leader as u64) };
         assert!(!begin(0, 0), "it leads what it asks for");
         assert!(begin(0, 1) && begin(1, 2) && begin(2, 3));
         assert!(!begin(3, 0) && !begin(3, 2) && !begin(3, 3));
         waits[1].state.store(ENDED, Release);
-        assert!(
-            begin(3, 0),
-            "1 does not wait for 2 any more, though it has not noticed"
-        );
+        assert!(begin(3, 0), "1 does not wait for 2 any more, though it has not noticed");
         waits[3].end();
         waits[1].end();
         waits[1].state.store(RUNNING, Release);

@@ -77,8 +77,8 @@ impl<P> CacheEntry<P> {
         self.refs.fetch_update(SeqCst, SeqCst, add).is_ok()
     }
 
-    /// Other threads may destroy the entry from then on. Returns 0 if it is live without references, [`DEAD`] if the caller must destroy
-    /// it.
+    /// Other threads may destroy the entry from then on. Returns 0 if it is live without references, [`DEAD`] if the
+    /// caller must destroy it.
     ///
     /// # Safety
     /// The caller has a reference, and does not use it afterwards.
@@ -102,10 +102,7 @@ pub(super) struct EntryRoom<'m, P> {
 impl<'m, P> EntryRoom<'m, P> {
     pub(super) fn new(memory: &'m ContextHandle) -> Result<Self, HostError> {
         let block = memory.try_allocate(Layout::new::<CacheEntry<P>>(), Scope::Cache)?;
-        Ok(Self {
-            block: block.cast(),
-            memory,
-        })
+        Ok(Self { block: block.cast(), memory })
     }
 
     pub(super) fn fill(self, entry: CacheEntry<P>) -> NonNull<CacheEntry<P>> {
@@ -119,13 +116,7 @@ impl<'m, P> EntryRoom<'m, P> {
 impl<P> Drop for EntryRoom<'_, P> {
     fn drop(&mut self) {
         // SAFETY: allocated by `memory` with this layout and scope; it has no value.
-        unsafe {
-            self.memory.deallocate(
-                self.block.cast(),
-                Layout::new::<CacheEntry<P>>(),
-                Scope::Cache,
-            )
-        };
+        unsafe { self.memory.deallocate(self.block.cast(), Layout::new::<CacheEntry<P>>(), Scope::Cache) };
     }
 }
 
@@ -136,22 +127,14 @@ pub(super) struct DestroyList<P> {
 
 impl<P> DestroyList<P> {
     pub(super) const fn new() -> Self {
-        Self {
-            first: None,
-            counts: RemovalCounts {
-                destroyed: 0,
-                held: 0,
-            },
-        }
+        Self { first: None, counts: RemovalCounts { destroyed: 0, held: 0 } }
     }
 
     /// # Safety
     /// The entry is in no list, nobody reaches it, and it is added once.
     pub(super) unsafe fn add(&mut self, entry: NonNull<CacheEntry<P>>) {
         // SAFETY: nobody else reaches the entry (`add`), which is not destroyed yet.
-        unsafe { entry.as_ref() }
-            .next
-            .set(self.first.replace(entry));
+        unsafe { entry.as_ref() }.next.set(self.first.replace(entry));
     }
 
     pub(super) fn destroy(mut self) -> RemovalCounts {
@@ -167,10 +150,7 @@ impl<P> DestroyList<P> {
             let entry = unsafe { at.read() };
             let owner = entry.owner.clone();
             // Freed also if the destructor unwinds.
-            let _emptied = EntryRoom {
-                block: at,
-                memory: &owner.memory,
-            };
+            let _emptied = EntryRoom { block: at, memory: &owner.memory };
             drop(entry);
         }
     }
@@ -205,11 +185,7 @@ unsafe impl<P: Send + Sync, E, C: Borrow<ShaderCache<P, E>> + Sync> Sync for Cac
 
 impl<P, E, C: Borrow<ShaderCache<P, E>>> CacheRef<P, E, C> {
     pub(super) const fn new(cache: C, entry: NonNull<CacheEntry<P>>) -> Self {
-        Self {
-            cache,
-            entry,
-            error: PhantomData,
-        }
+        Self { cache, entry, error: PhantomData }
     }
 
     pub(super) const fn pointer(&self) -> NonNull<CacheEntry<P>> {

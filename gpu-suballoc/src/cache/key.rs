@@ -63,21 +63,13 @@ impl ShaderKey {
     /// A kernel that the program numbered.
     #[must_use]
     pub const fn kernel(device: CacheDevice, id: u64) -> Self {
-        Self {
-            device: device.0,
-            low: id,
-            high: 0,
-        }
+        Self { device: device.0, low: id, high: 0 }
     }
 
     /// A kernel identified by the content that it is compiled from.
     #[must_use]
     pub const fn content(device: CacheDevice, hash: ContentHash) -> Self {
-        Self {
-            device: device.0 | HASHED,
-            low: hash.0 as u64,
-            high: (hash.0 >> 64) as u64,
-        }
+        Self { device: device.0 | HASHED, low: hash.0 as u64, high: (hash.0 >> 64) as u64 }
     }
 
     pub(super) const fn is_hashed(self) -> bool {
@@ -93,10 +85,7 @@ impl ShaderKey {
     /// Every bit depends on both numbers, so neighbouring numbers do not collide.
     #[inline(always)]
     pub(super) const fn mixed(self) -> u64 {
-        fold(
-            self.low ^ ODD.wrapping_mul(self.device),
-            self.high ^ 0x8EBC_6AF0_9C88_C6E3,
-        )
+        fold(self.low ^ ODD.wrapping_mul(self.device), self.high ^ 0x8EBC_6AF0_9C88_C6E3)
     }
 }
 
@@ -133,13 +122,7 @@ impl fmt::Display for ShaderKey {
         if self.device & HASHED == 0 {
             write!(f, "kernel {} of device {}", self.low, self.device)
         } else {
-            write!(
-                f,
-                "content {:016x}{:016x} of device {}",
-                self.high,
-                self.low,
-                self.device & (HASHED - 1)
-            )
+            write!(f, "content {:016x}{:016x} of device {}", self.high, self.low, self.device & (HASHED - 1))
         }
     }
 }
@@ -171,10 +154,8 @@ mod tests {
     #[test]
     fn h58_neighbours_in_device_and_number_do_not_meet() {
         let devices: Vec<CacheDevice> = (0..32).map(|_| CacheDevice::new_unique()).collect();
-        let all: HashSet<u64> = devices
-            .iter()
-            .flat_map(|device| (0..1000).map(|id| ShaderKey::kernel(*device, id).mixed()))
-            .collect();
+        let all: HashSet<u64> =
+            devices.iter().flat_map(|device| (0..1000).map(|id| ShaderKey::kernel(*device, id).mixed())).collect();
         assert_eq!(all.len(), 32_000);
         for bit in 0..64 {
             let set = all.iter().filter(|hash| *hash >> bit & 1 != 0).count();
@@ -193,10 +174,7 @@ mod tests {
                         let hash = ShaderKey::kernel(device, number * stride).mixed();
                         buckets[hash as usize % 512] += 1;
                     }
-                    buckets
-                        .iter()
-                        .map(|many| many.saturating_sub(7))
-                        .sum::<usize>()
+                    buckets.iter().map(|many| many.saturating_sub(7)).sum::<usize>()
                 })
                 .sum();
             // A random hash puts one key of a thousand beyond its bucket.
@@ -207,26 +185,17 @@ mod tests {
     #[test]
     fn a_number_and_a_hash_are_two_keys() {
         let device = CacheDevice::new_unique();
-        let (number, hash) = (
-            ShaderKey::kernel(device, 5),
-            ShaderKey::content(device, ContentHash::from_raw(5)),
-        );
+        let (number, hash) = (ShaderKey::kernel(device, 5), ShaderKey::content(device, ContentHash::from_raw(5)));
         assert_ne!(number, hash);
         assert_eq!((number.device(), hash.device()), (device, device));
         assert!(number.to_string().starts_with("kernel 5 of device "));
-        assert!(
-            hash.to_string()
-                .starts_with("content 00000000000000000000000000000005 of device ")
-        );
+        assert!(hash.to_string().starts_with("content 00000000000000000000000000000005 of device "));
     }
 
     #[test]
     fn a_content_hash_is_blake3s() {
         // The test vector of the empty input: af1349b9f5f9a1a6a0404dea36dcc949...
-        assert_eq!(
-            ContentHash::of(b"").as_raw().to_le_bytes()[..4],
-            [0xaf, 0x13, 0x49, 0xb9]
-        );
+        assert_eq!(ContentHash::of(b"").as_raw().to_le_bytes()[..4], [0xaf, 0x13, 0x49, 0xb9]);
         assert_ne!(ContentHash::of(b"a"), ContentHash::of(b"b"));
     }
 }

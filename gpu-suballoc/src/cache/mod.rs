@@ -7,8 +7,8 @@
 //!   CacheOwner --> Owner: the memory of its entries
 //!   CacheRef -> CacheEntry, in its owner's memory; it counts its references itself
 //! ```
-//! No compile, destructor or host allocator is called while a lock is held. Two locks are held at once by [`CacheOwner::release_unused`]
-//! alone, which acquires all of them in their order.
+//! No compile, destructor or host allocator is called while a lock is held. Two locks are held at once by
+//! [`CacheOwner::release_unused`] alone, which acquires all of them in their order.
 
 mod compile;
 mod entry;

@@ -50,22 +50,10 @@ pub struct CacheOwner<P, E> {
 }
 
 impl<P, E> CacheOwner<P, E> {
-    pub(super) fn new(
-        cache: ShaderCache<P, E>,
-        device: CacheDevice,
-        memory: ContextHandle,
-    ) -> Result<Self, HostError> {
-        let owner = Owner {
-            device,
-            memory,
-            compiled: AtomicU64::new(0),
-        };
+    pub(super) fn new(cache: ShaderCache<P, E>, device: CacheDevice, memory: ContextHandle) -> Result<Self, HostError> {
+        let owner = Owner { device, memory, compiled: AtomicU64::new(0) };
         let owner = SharedBox::new(owner, cache.core().memory.clone())?;
-        Ok(Self {
-            owner,
-            cache,
-            is_released: false,
-        })
+        Ok(Self { owner, cache, is_released: false })
     }
 
     /// Adds the shaders of a file. `load` creates a shader from its binary; one that it refuses is counted.
@@ -92,7 +80,8 @@ impl<P, E> CacheOwner<P, E> {
         Ok(counts)
     }
 
-    /// Removes all of its entries. Lookups no longer find those that are referenced; their last reference destroys them.
+    /// Removes all of its entries. Lookups no longer find those that are referenced; their last reference destroys
+    /// them.
     pub fn release(mut self) -> RemovalCounts {
         self.release_all()
     }
@@ -133,9 +122,7 @@ impl<P, E> CacheOwner<P, E> {
         let core = self.cache.core();
         let mut going = DestroyList::new();
         for shard in core.shards() {
-            core.remove_where(&mut shard.lock(), &mut going, |entry| {
-                entry.is_owned_by(&self.owner)
-            });
+            core.remove_where(&mut shard.lock(), &mut going, |entry| entry.is_owned_by(&self.owner));
         }
         // With those that were removed before.
         going.counts.held = self.stats().dead;
@@ -147,8 +134,7 @@ impl<P, E> CacheOwner<P, E> {
     pub fn held_keys(&self) -> impl Iterator<Item = ShaderKey> + '_ {
         let mut cursor = Cursor::new(&self.cache);
         core::iter::from_fn(move || {
-            let is_held =
-                |entry: &CacheEntry<P>| entry.is_owned_by(&self.owner) && entry.references() != 0;
+            let is_held = |entry: &CacheEntry<P>| entry.is_owned_by(&self.owner) && entry.references() != 0;
             cursor.advance(is_held).map(ShaderRef::key)
         })
     }
@@ -164,16 +150,10 @@ impl<P, E> CacheOwner<P, E> {
     #[must_use]
     pub fn stats(&self) -> OwnerStats {
         let compiled = self.owner.compiled.load(Relaxed);
-        let mut stats = OwnerStats {
-            compiled,
-            ..OwnerStats::default()
-        };
+        let mut stats = OwnerStats { compiled, ..OwnerStats::default() };
         for shard in self.cache.core().shards() {
             let shard = shard.lock();
-            for entry in shard
-                .entries()
-                .filter(|entry| entry.is_owned_by(&self.owner))
-            {
+            for entry in shard.entries().filter(|entry| entry.is_owned_by(&self.owner)) {
                 let is_live = entry.is_live();
                 stats.entries += u64::from(is_live);
                 stats.dead += u64::from(!is_live);
@@ -212,9 +192,6 @@ impl<P, E> Drop for CacheOwner<P, E> {
 
 impl<P, E> fmt::Debug for CacheOwner<P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CacheOwner")
-            .field("memory", &self.memory().name())
-            .field("stats", &self.stats())
-            .finish()
+        f.debug_struct("CacheOwner").field("memory", &self.memory().name()).field("stats", &self.stats()).finish()
     }
 }

@@ -6,8 +6,8 @@
 //!   ..
 //!   count u64 | length of the file u64 | BLAKE3 of all before it, 32 bytes
 //! ```
-//! The file is untrusted: nothing in it is used before the version, the hash of the whole file and the device are verified. The hash
-//! detects damage; it is no signature.
+//! The file is untrusted: nothing in it is used before the version, the hash of the whole file and the device are
+//! verified. The hash detects damage; it is no signature.
 
 #![forbid(unsafe_code)]
 
@@ -44,11 +44,7 @@ pub struct StoreIdentity {
 impl StoreIdentity {
     fn bytes(&self) -> impl Iterator<Item = u8> {
         let words = [self.vendor, self.device, self.driver_version, self.format];
-        words
-            .into_iter()
-            .flat_map(u32::to_le_bytes)
-            .chain(self.pipeline_cache_uuid)
-            .chain(self.device_uuid)
+        words.into_iter().flat_map(u32::to_le_bytes).chain(self.pipeline_cache_uuid).chain(self.device_uuid)
     }
 }
 
@@ -80,22 +76,11 @@ debug_fields!(
 impl<'s, S: StoreSink> StoreWriter<'s, S> {
     /// Begins a file for this device.
     pub fn new(sink: &'s mut S, identity: &StoreIdentity) -> Result<Self, S::Error> {
-        let mut writer = Self {
-            sink,
-            hash: blake3::Hasher::new(),
-            count: 0,
-            length: 0,
-        };
+        let mut writer = Self { sink, hash: blake3::Hasher::new(), count: 0, length: 0 };
         let mut header = [0; HEADER];
-        let parts = MAGIC
-            .into_iter()
-            .chain(VERSION.to_le_bytes())
-            .chain((HEADER as u32).to_le_bytes())
-            .chain(identity.bytes());
-        header
-            .iter_mut()
-            .zip(parts)
-            .for_each(|(to, from)| *to = from);
+        let parts =
+            MAGIC.into_iter().chain(VERSION.to_le_bytes()).chain((HEADER as u32).to_le_bytes()).chain(identity.bytes());
+        header.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
         writer.put(&header)?;
         Ok(writer)
     }
@@ -103,17 +88,9 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
     /// Adds a shader: its key and its binary.
     pub fn add(&mut self, key: ShaderKey, binary: &[u8]) -> Result<(), S::Error> {
         let mut entry = [0; ENTRY];
-        let words = [
-            u64::from(key.is_hashed()),
-            key.low,
-            key.high,
-            binary.len() as u64,
-        ];
+        let words = [u64::from(key.is_hashed()), key.low, key.high, binary.len() as u64];
         let words = words.into_iter().flat_map(u64::to_le_bytes);
-        entry
-            .iter_mut()
-            .zip(words)
-            .for_each(|(to, from)| *to = from);
+        entry.iter_mut().zip(words).for_each(|(to, from)| *to = from);
         self.put(&entry)?;
         self.put(binary)?;
         self.count += 1;
@@ -166,18 +143,10 @@ impl<'b> StoredShaders<'b> {
         }
         let version = number(file, 8, 4).ok_or(StoreError::Truncated)?;
         if version != u64::from(VERSION) {
-            return Err(StoreError::OtherVersion {
-                version: version as u32,
-            });
+            return Err(StoreError::OtherVersion { version: version as u32 });
         }
-        let body = file
-            .len()
-            .checked_sub(TRAILER)
-            .filter(|body| *body >= HEADER)
-            .ok_or(StoreError::Truncated)?;
-        let (before, hash) = file
-            .split_at_checked(file.len().saturating_sub(32))
-            .ok_or(StoreError::Truncated)?;
+        let body = file.len().checked_sub(TRAILER).filter(|body| *body >= HEADER).ok_or(StoreError::Truncated)?;
+        let (before, hash) = file.split_at_checked(file.len().saturating_sub(32)).ok_or(StoreError::Truncated)?;
         if number(file, body + 8, 8) != Some(file.len() as u64) {
             return Err(StoreError::Truncated);
         }
@@ -185,16 +154,11 @@ impl<'b> StoredShaders<'b> {
             return Err(StoreError::Damaged);
         }
         let header = file.get(16..HEADER).ok_or(StoreError::Truncated)?;
-        if !identity.bytes().eq(header.iter().copied())
-            || number(file, 12, 4) != Some(HEADER as u64)
-        {
+        if !identity.bytes().eq(header.iter().copied()) || number(file, 12, 4) != Some(HEADER as u64) {
             return Err(StoreError::OtherDevice);
         }
         let entries = file.get(HEADER..body).ok_or(StoreError::Truncated)?;
-        Ok(Self {
-            entries,
-            count: number(file, body, 8).ok_or(StoreError::Truncated)?,
-        })
+        Ok(Self { entries, count: number(file, body, 8).ok_or(StoreError::Truncated)? })
     }
 
     /// The number of shaders.
@@ -222,21 +186,14 @@ fn shader(bytes: &[u8], device: CacheDevice) -> Option<(StoredShader<'_>, &[u8])
     let (binary, rest) = bytes.get(ENTRY..)?.split_at_checked(binary)?;
     let key = match number(bytes, 0, 8)? {
         0 => ShaderKey::kernel(device, low),
-        _ => ShaderKey::content(
-            device,
-            ContentHash::from_raw(u128::from(high) << 64 | u128::from(low)),
-        ),
+        _ => ShaderKey::content(device, ContentHash::from_raw(u128::from(high) << 64 | u128::from(low))),
     };
     Some((StoredShader { key, binary }, rest))
 }
 
 fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     let part = bytes.get(at..at.checked_add(width)?)?;
-    Some(
-        part.iter()
-            .rev()
-            .fold(0, |number, byte| number << 8 | u64::from(*byte)),
-    )
+    Some(part.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
 /// Why a file is rejected.
@@ -262,15 +219,12 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAStore => f.write_str("this is no file of compiled shaders")?,
-            Self::OtherVersion { version } => write!(
-                f,
-                "the file of shaders has version {version}, and {VERSION} can be read"
-            )?,
+            Self::OtherVersion { version } => {
+                write!(f, "the file of shaders has version {version}, and {VERSION} can be read")?
+            }
             Self::Truncated => f.write_str("the file of shaders is not whole")?,
             Self::Damaged => f.write_str("the file of shaders is damaged")?,
-            Self::OtherDevice => {
-                f.write_str("the file of shaders is another device's, or driver's")?
-            }
+            Self::OtherDevice => f.write_str("the file of shaders is another device's, or driver's")?,
         }
         f.write_str(": compile again, and write it anew")
     }

@@ -13,12 +13,13 @@ use core::sync::atomic::Ordering::SeqCst;
 ///
 /// - A hit returns a [reference](ShaderRef), which keeps the shader unchanged.
 /// - On a miss one thread compiles; others wait for its result. Failures are not kept.
-/// - The release of [an owner](CacheOwner) removes its entries; those still referenced are destroyed with their last reference.
+/// - The release of [an owner](CacheOwner) removes its entries; those still referenced are destroyed with their last
+///   reference.
 /// - Above its limits the cache evicts unreferenced entries that were not used for long.
 ///
-/// Clones share one cache, which is destroyed with the last of them, owner and [work reference](super::WorkRef). `P`'s destructor runs
-/// without a lock, on the thread that releases the last reference. All threads may use a cache at once, if `P` is `Send` and `Sync` and `E`
-/// is `Send`; one of other values stays on its thread:
+/// Clones share one cache, which is destroyed with the last of them, owner and [work reference](super::WorkRef). `P`'s
+/// destructor runs without a lock, on the thread that releases the last reference. All threads may use a cache at once,
+/// if `P` is `Send` and `Sync` and `E` is `Send`; one of other values stays on its thread:
 ///
 /// ```compile_fail,E0277
 /// fn is_sync<T: Sync>() {}
@@ -29,7 +30,8 @@ pub struct ShaderCache<P, E>(SharedBox<Core<P, E>>);
 /// Limits of a cache; above them, unreferenced entries are evicted. Referenced entries may exceed them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// Maximum sum of [`CompiledShader::bytes`](super::CompiledShader::bytes), including dead entries that are still referenced.
+    /// Maximum sum of [`CompiledShader::bytes`](super::CompiledShader::bytes), including dead entries that are still
+    /// referenced.
     pub bytes: u64,
     /// Maximum number of entries in the table.
     pub entries: u64,
@@ -37,10 +39,7 @@ pub struct CacheLimits {
 
 impl CacheLimits {
     /// No limit: entries stay until their owner is released.
-    pub const NONE: Self = Self {
-        bytes: u64::MAX,
-        entries: u64::MAX,
-    };
+    pub const NONE: Self = Self { bytes: u64::MAX, entries: u64::MAX };
 }
 
 /// Numbers of removed entries.
@@ -90,11 +89,7 @@ impl<P, E> ShaderCache<P, E> {
     ///
     /// # Errors
     /// The cache's own context refused memory.
-    pub fn owner(
-        &self,
-        device: CacheDevice,
-        memory: ContextHandle,
-    ) -> Result<CacheOwner<P, E>, HostError> {
+    pub fn owner(&self, device: CacheDevice, memory: ContextHandle) -> Result<CacheOwner<P, E>, HostError> {
         CacheOwner::new(self.clone(), device, memory)
     }
 
@@ -120,7 +115,8 @@ impl<P, E> ShaderCache<P, E> {
         &self.0
     }
 
-    /// Writes the shaders of a device to a file. `binary` returns the bytes of a shader, or `None` to omit it; it is called without a lock.
+    /// Writes the shaders of a device to a file. `binary` returns the bytes of a shader, or `None` to omit it; it is
+    /// called without a lock.
     ///
     /// # Errors
     /// The sink's error. The file must not be used then.
@@ -161,15 +157,14 @@ impl<P, E> ShaderCache<P, E> {
         counts
     }
 
-    /// Removes all entries of a device that will be destroyed, also those that are being compiled. All references to them must be dropped
-    /// before that.
+    /// Removes all entries of a device that will be destroyed, also those that are being compiled. All references to
+    /// them must be dropped before that.
     pub fn release_device(&self, device: CacheDevice) -> RemovalCounts {
         let mut going = DestroyList::new();
         for shard in self.core().shards() {
             let mut shard = shard.lock();
             let is_of_device = |entry: &CacheEntry<P>| entry.key.device() == device;
-            self.core()
-                .remove_where(&mut shard, &mut going, is_of_device);
+            self.core().remove_where(&mut shard, &mut going, is_of_device);
             let compiles = shard.compiles();
             let compiles = compiles.filter(|compile| compile.key.device() == device);
             compiles.for_each(|compile| compile.is_released.set(true));
@@ -186,10 +181,7 @@ impl<P, E> ShaderCache<P, E> {
     /// The cache's counts at this moment; exact while nothing changes.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
-        let mut sum = CacheStats {
-            bytes: self.core().bytes.load(SeqCst),
-            ..CacheStats::default()
-        };
+        let mut sum = CacheStats { bytes: self.core().bytes.load(SeqCst), ..CacheStats::default() };
         for shard in self.core().shards() {
             let shard = shard.lock();
             let stats = shard.stats;
@@ -221,17 +213,10 @@ pub(super) struct Cursor<'c, P, E> {
 
 impl<'c, P, E> Cursor<'c, P, E> {
     pub(super) const fn new(cache: &'c ShaderCache<P, E>) -> Self {
-        Self {
-            cache,
-            shard: 0,
-            current: None,
-        }
+        Self { cache, shard: 0, current: None }
     }
 
-    pub(super) fn advance(
-        &mut self,
-        which: impl Fn(&CacheEntry<P>) -> bool,
-    ) -> Option<&ShaderRef<'c, P, E>> {
+    pub(super) fn advance(&mut self, which: impl Fn(&CacheEntry<P>) -> bool) -> Option<&ShaderRef<'c, P, E>> {
         loop {
             let shard = self.cache.core().shards().nth(self.shard)?.lock();
             let is_next = |entry: &&CacheEntry<P>| which(entry) && entry.reference();
@@ -271,8 +256,8 @@ pub enum CacheError<E> {
     Compile(E),
     /// No host memory for an entry or the table. Not a usage error.
     Host(HostError),
-    /// Compiling this key requested this key again, on the same thread or through other threads' compiles and waits. The caller's error.
-    /// Without feature `std` such a call waits for ever.
+    /// Compiling this key requested this key again, on the same thread or through other threads' compiles and waits.
+    /// The caller's error. Without feature `std` such a call waits for ever.
     Recursive,
     /// The owner is for another device than the key. The caller's error.
     OtherDevice,
@@ -289,12 +274,12 @@ impl<E: fmt::Display> fmt::Display for CacheError<E> {
         match self {
             Self::Compile(error) => write!(f, "the shader was not compiled: {error}"),
             Self::Host(error) => error.fmt(f),
-            Self::Recursive => f.write_str(
-                "compiling a shader requested that shader: request it before, or another one",
-            ),
-            Self::OtherDevice => f.write_str(
-                "the key is of another device than its owner: make keys with the owner's device",
-            ),
+            Self::Recursive => {
+                f.write_str("compiling a shader requested that shader: request it before, or another one")
+            }
+            Self::OtherDevice => {
+                f.write_str("the key is of another device than its owner: make keys with the owner's device")
+            }
         }
     }
 }

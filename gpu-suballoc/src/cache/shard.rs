@@ -14,8 +14,8 @@ pub(super) const SHARDS: usize = 16;
 
 pub(super) struct Core<P, E> {
     shards: [PaddedShard<P, E>; SHARDS],
-    /// Both are changed before entries are looked at for eviction: a thread that drops a reference afterwards sees the change, and evicts
-    /// again.
+    /// Both are changed before entries are looked at for eviction: a thread that drops a reference afterwards sees the
+    /// change, and evicts again.
     pub(super) entries: AtomicU64,
     pub(super) bytes: AtomicU64,
     max_entries: AtomicU64,
@@ -65,17 +65,11 @@ impl<P, E> Shard<P, E> {
         self.entries_from(self.first)
     }
 
-    pub(super) fn entries_after(
-        &self,
-        entry: &CacheEntry<P>,
-    ) -> impl Iterator<Item = &CacheEntry<P>> {
+    pub(super) fn entries_after(&self, entry: &CacheEntry<P>) -> impl Iterator<Item = &CacheEntry<P>> {
         self.entries_from(entry.next.get())
     }
 
-    fn entries_from(
-        &self,
-        first: EntryLink<P>,
-    ) -> impl Iterator<Item = &CacheEntry<P>> + use<'_, P, E> {
+    fn entries_from(&self, first: EntryLink<P>) -> impl Iterator<Item = &CacheEntry<P>> + use<'_, P, E> {
         // SAFETY: entries in the list are destroyed after they left it, under the lock.
         let entry = |at: EntryLink<P>| at.map(|at| unsafe { at.as_ref() });
         core::iter::successors(entry(first), move |at| entry(at.next.get()))
@@ -191,12 +185,7 @@ impl<P, E> Core<P, E> {
         unreferenced
     }
 
-    fn forget(
-        &self,
-        shard: &mut Shard<P, E>,
-        entry: NonNull<CacheEntry<P>>,
-        going: &mut DestroyList<P>,
-    ) {
+    fn forget(&self, shard: &mut Shard<P, E>, entry: NonNull<CacheEntry<P>>, going: &mut DestroyList<P>) {
         // SAFETY: not destroyed yet.
         let dead = unsafe { entry.as_ref() };
         let (next, before) = (dead.next.get(), dead.before.get());
@@ -305,11 +294,7 @@ impl<P, E> Core<P, E> {
         let (used, capacity) = (locked.used(), locked.index.capacity());
         drop(locked);
         let is_spare = capacity > 0 && capacity >= 4 * used;
-        if is_spare {
-            self.resize(shard, 2 * used).unwrap_or(0)
-        } else {
-            0
-        }
+        if is_spare { self.resize(shard, 2 * used).unwrap_or(0) } else { 0 }
     }
 
     pub(super) fn free_empty(&self) {
@@ -336,11 +321,7 @@ impl<P, E> Core<P, E> {
             core::mem::swap(&mut locked.index, &mut index);
         }
         drop(locked);
-        Ok(if fits {
-            old.saturating_sub(new) as u64
-        } else {
-            0
-        })
+        Ok(if fits { old.saturating_sub(new) as u64 } else { 0 })
     }
 }
 

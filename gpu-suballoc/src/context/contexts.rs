@@ -15,8 +15,8 @@ use core::sync::atomic::AtomicBool;
 
 /// The contexts of an application's devices, with the shader cache that they share.
 ///
-/// After the last context of a device was released, or after the device was [lost](DeviceContext::device_lost), a device of the same handle
-/// is another device.
+/// After the last context of a device was released, or after the device was [lost](DeviceContext::device_lost), a
+/// device of the same handle is another device.
 ///
 /// At most 64 devices have contexts at once.
 ///
@@ -78,14 +78,9 @@ impl<P, E> DeviceContexts<P, E> {
     /// The refusal of `memory`.
     pub fn new(memory: ContextHandle, limits: CacheLimits) -> Result<Self, HostError> {
         let cache = ShaderCache::new(memory.clone(), limits)?;
-        let home = ContextsInner {
-            cache,
-            devices: StateMutex::new([const { None }; MAX_DEVICES]),
-            memory: memory.clone(),
-        };
-        Ok(Self {
-            inner: SharedBox::new(home, memory)?,
-        })
+        let home =
+            ContextsInner { cache, devices: StateMutex::new([const { None }; MAX_DEVICES]), memory: memory.clone() };
+        Ok(Self { inner: SharedBox::new(home, memory)? })
     }
 
     /// The shared cache.
@@ -94,17 +89,19 @@ impl<P, E> DeviceContexts<P, E> {
         &self.inner.cache
     }
 
-    /// Acquires a context on a device of the application: an allocator, and an owner in the shared cache, with bookkeeping in `memory`.
+    /// Acquires a context on a device of the application: an allocator, and an owner in the shared cache, with
+    /// bookkeeping in `memory`.
     ///
     /// `load` opens the device's driver, once. Its result can stop calling a lost device by the device's state.
     ///
     /// # Errors
-    /// [`ContextError::NullHandle`]; [`ContextError::OtherHandle`] for a device that has contexts with another instance or physical device;
-    /// refusals of `load`, the allocator, or `memory`.
+    /// [`ContextError::NullHandle`]; [`ContextError::OtherHandle`] for a device that has contexts with another instance
+    /// or physical device; refusals of `load`, the allocator, or `memory`.
     ///
     /// # Safety
-    /// - The handles are live and belong to each other. They outlive the context and all references to its shaders, or the device is
-    ///   reported [lost](DeviceContext::device_lost) first, and destroyed after all calls that began before have returned.
+    /// - The handles are live and belong to each other. They outlive the context and all references to its shaders, or
+    ///   the device is reported [lost](DeviceContext::device_lost) first, and destroyed after all calls that began
+    ///   before have returned.
     /// - `load` returns that device.
     /// - As [`GpuAllocator::new`].
     pub unsafe fn acquire<D: DeviceMemory>(
@@ -118,8 +115,7 @@ impl<P, E> DeviceContexts<P, E> {
         let share = self.join_device(handles)?;
         let device = LossAwareDevice::new(load(&share.state)?, share.state.clone());
         // SAFETY: `acquire` demands what `GpuAllocator::new` does.
-        let gpu = unsafe { GpuAllocator::new(device, memory.clone(), options) }
-            .map_err(|refused| refused.error)?;
+        let gpu = unsafe { GpuAllocator::new(device, memory.clone(), options) }.map_err(|refused| refused.error)?;
         let owner = self.inner.cache.owner(share.state.cache_device(), memory)?;
         Ok(DeviceContext {
             owner,
@@ -132,11 +128,7 @@ impl<P, E> DeviceContexts<P, E> {
     }
 
     fn join_device(&self, handles: VulkanHandles) -> Result<DeviceShare<P, E>, ContextError> {
-        let fresh = SharedDevice {
-            handles,
-            number: CacheDevice::new_unique(),
-            is_lost: AtomicBool::new(false),
-        };
+        let fresh = SharedDevice { handles, number: CacheDevice::new_unique(), is_lost: AtomicBool::new(false) };
         // If the device exists, this is freed after the lock is released.
         let fresh = SharedBox::new(fresh, self.inner.memory.clone())?;
         let mut devices = self.inner.devices.lock();
@@ -147,20 +139,14 @@ impl<P, E> DeviceContexts<P, E> {
             }),
             None => match devices.iter_mut().find(|place| place.is_none()) {
                 Some(place) => {
-                    *place = Some(DeviceEntry {
-                        device: fresh.clone(),
-                        contexts: 1,
-                    });
+                    *place = Some(DeviceEntry { device: fresh.clone(), contexts: 1 });
                     Ok(fresh.clone())
                 }
                 None => Err(ContextError::TooManyDevices),
             },
         };
         drop(devices);
-        Ok(DeviceShare {
-            contexts: self.clone(),
-            state: DeviceState { device: joined? },
-        })
+        Ok(DeviceShare { contexts: self.clone(), state: DeviceState { device: joined? } })
     }
 }
 
@@ -175,9 +161,8 @@ impl<P, E> Drop for DeviceShare<P, E> {
     fn drop(&mut self) {
         let mine: &SharedDevice = &self.state.device;
         let mut devices = self.contexts.inner.devices.lock();
-        let mut place = devices
-            .iter_mut()
-            .find(|place| matches!(place, Some(there) if core::ptr::eq(&*there.device, mine)));
+        let mut place =
+            devices.iter_mut().find(|place| matches!(place, Some(there) if core::ptr::eq(&*there.device, mine)));
         let gone = place.as_mut().and_then(|place| {
             place.take_if(|there| {
                 there.contexts -= 1;
@@ -191,9 +176,7 @@ impl<P, E> Drop for DeviceShare<P, E> {
 
 impl<P, E> Clone for DeviceContexts<P, E> {
     fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-        }
+        Self { inner: self.inner.clone() }
     }
 }
 
@@ -201,15 +184,12 @@ debug_fields!([P, E] DeviceContexts<P, E>, "DeviceContexts", |this| cache = *thi
 
 impl fmt::Debug for DeviceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceState")
-            .field("device", &self.cache_device())
-            .field("lost", &self.is_lost())
-            .finish()
+        f.debug_struct("DeviceState").field("device", &self.cache_device()).field("lost", &self.is_lost()).finish()
     }
 }
 
-/// A device whose driver is not called after it was [reported lost](super::DeviceContext::device_lost): allocating and creating are
-/// [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost) then.
+/// A device whose driver is not called after it was [reported lost](super::DeviceContext::device_lost): allocating and
+/// creating are [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost) then.
 pub struct LossAwareDevice<D: DeviceMemory> {
     device: D,
     state: DeviceState,

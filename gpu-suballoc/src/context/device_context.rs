@@ -41,8 +41,9 @@ impl DeviceContextId {
 
 /// An allocator and a share of the shader cache, on a device that the application owns.
 ///
-/// It must be [released](Self::release), or dropped, before the application destroys the device, or the device must be reported
-/// [lost](Self::device_lost) first. Dropping it is [`release_forced`](Self::release_forced) without the report.
+/// It must be [released](Self::release), or dropped, before the application destroys the device, or the device must be
+/// reported [lost](Self::device_lost) first. Dropping it is [`release_forced`](Self::release_forced) without the
+/// report.
 #[must_use = "dropping a context releases it"]
 pub struct DeviceContext<D: DeviceMemory, P, E> {
     // In the order of dropping.
@@ -98,30 +99,28 @@ impl<D: DeviceMemory, P, E> DeviceContext<D, P, E> {
     /// Threads that dispatch on several contexts must do so in one order.
     ///
     /// # Errors
-    /// [`ContextError::NestedDispatch`] within a dispatch of this context on the same thread. Without feature `std` the thread waits for
-    /// itself.
+    /// [`ContextError::NestedDispatch`] within a dispatch of this context on the same thread. Without feature `std` the
+    /// thread waits for itself.
     pub fn dispatch<R>(&self, run: impl FnOnce(&Self) -> R) -> Result<R, ContextError> {
-        let _turn = self
-            .lock
-            .enter(waiting::number())
-            .ok_or(ContextError::NestedDispatch)?;
+        let _turn = self.lock.enter(waiting::number()).ok_or(ContextError::NestedDispatch)?;
         Ok(run(self))
     }
 
-    /// Reports that the device is lost (`VK_ERROR_DEVICE_LOST`), or that the application is about to destroy it. Calls of its contexts that
-    /// begin from now on do not reach the driver, and requests are [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost). The
-    /// application must wait for calls of other threads before it destroys the device. Releasing the contexts frees host memory only.
+    /// Reports that the device is lost (`VK_ERROR_DEVICE_LOST`), or that the application is about to destroy it. Calls
+    /// of its contexts that begin from now on do not reach the driver, and requests are
+    /// [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost). The application must wait for calls of
+    /// other threads before it destroys the device. Releasing the contexts frees host memory only.
     pub fn device_lost(&self) {
         self.device_share.state.lose();
         self.owner.cache().release_device(self.owner.device());
     }
 
-    /// Frees everything: shader modules of this owner, then regions and blocks, then the bookkeeping. The device must have finished its
-    /// work with them. After the loss of the device the driver is not called, and nothing is refused.
+    /// Frees everything: shader modules of this owner, then regions and blocks, then the bookkeeping. The device must
+    /// have finished its work with them. After the loss of the device the driver is not called, and nothing is refused.
     ///
     /// # Errors
-    /// The context, unchanged but for kept buffers and empty blocks, while regions, wrapped buffers, crops or referenced shaders of it are
-    /// left, or a shader is being compiled for it.
+    /// The context, unchanged but for kept buffers and empty blocks, while regions, wrapped buffers, crops or
+    /// referenced shaders of it are left, or a shader is being compiled for it.
     #[expect(clippy::result_large_err, reason = "a refusal returns the context")]
     pub fn release(mut self) -> Result<ReleaseReport, Rejected<Self, ContextOutstanding>> {
         match self.try_release() {
@@ -142,30 +141,21 @@ impl<D: DeviceMemory, P, E> DeviceContext<D, P, E> {
         }
         match self.owner.try_release_unused() {
             Ok(shaders) => Ok(self.report(shaders)),
-            Err(shaders) => Err(ContextOutstanding {
-                shaders,
-                ..outstanding
-            }),
+            Err(shaders) => Err(ContextOutstanding { shaders, ..outstanding }),
         }
     }
 
-    /// As [`release`](Self::release), but frees regions with their resources and memory. Referenced shaders are destroyed with their last
-    /// reference, which must be before the device is destroyed.
+    /// As [`release`](Self::release), but frees regions with their resources and memory. Referenced shaders are
+    /// destroyed with their last reference, which must be before the device is destroyed.
     pub fn release_forced(mut self) -> ForcedRelease {
         let outstanding = self.outstanding();
         let shaders = self.owner.release_all();
-        ForcedRelease {
-            released: self.report(shaders),
-            outstanding,
-        }
+        ForcedRelease { released: self.report(shaders), outstanding }
     }
 
     /// Frees the kept buffers first.
     fn outstanding(&self) -> ContextOutstanding {
-        ContextOutstanding {
-            allocator: self.gpu.outstanding(),
-            shaders: self.owner.in_use(),
-        }
+        ContextOutstanding { allocator: self.gpu.outstanding(), shaders: self.owner.in_use() }
     }
 
     fn report(&self, shaders: RemovalCounts) -> ReleaseReport {

@@ -21,10 +21,7 @@ pub(super) struct Turn<'t>(&'t DispatchLock);
 
 impl DispatchLock {
     pub(super) const fn new() -> Self {
-        Self {
-            word: AtomicU32::new(UNLOCKED),
-            thread: AtomicU64::new(0),
-        }
+        Self { word: AtomicU32::new(UNLOCKED), thread: AtomicU64::new(0) }
     }
 
     /// `None` if the thread has the turn already, which is not detected for a thread without a number (0).
@@ -33,11 +30,7 @@ impl DispatchLock {
         if thread != 0 && self.thread.load(Relaxed) == thread {
             return None;
         }
-        if self
-            .word
-            .compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed)
-            .is_err()
-        {
+        if self.word.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_err() {
             // A thread that waited does not know whether others wait: the lock stays contended.
             while self.word.swap(CONTENDED, Acquire) != UNLOCKED {
                 waiting::wait_while(&self.word, CONTENDED);

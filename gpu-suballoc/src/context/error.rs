@@ -70,14 +70,20 @@ impl fmt::Display for ContextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NullHandle(which) => write!(f, "the {which} is VK_NULL_HANDLE: pass the application's"),
-            Self::OtherHandle(which) => write!(f, "the {which} is not the context's: pass the one it was acquired with"),
+            Self::OtherHandle(which) => {
+                write!(f, "the {which} is not the context's: pass the one it was acquired with")
+            }
             Self::MissingCommand { level, name } => {
                 let source = match level {
                     CommandSource::Loader => "the loader",
                     CommandSource::Instance => "the instance",
                     CommandSource::Device => "the device",
                 };
-                write!(f, "{source} does not have {}: pass handles of a whole Vulkan driver", name.to_str().unwrap_or("a command"))
+                write!(
+                    f,
+                    "{source} does not have {}: pass handles of a whole Vulkan driver",
+                    name.to_str().unwrap_or("a command")
+                )
             }
             Self::Host(error) => error.fmt(f),
             Self::Gpu(error) => error.fmt(f),
@@ -85,12 +91,16 @@ impl fmt::Display for ContextError {
             Self::InUse => f.write_str("the context is being used: release it when the dispatch is over"),
             Self::Outstanding(left) => left.fmt(f),
             Self::TooManyDevices => f.write_str("64 devices have contexts already: release those of one"),
-            Self::TooManyContexts => f.write_str("the table has 64 contexts already: release one, or use another table"),
+            Self::TooManyContexts => {
+                f.write_str("the table has 64 contexts already: release one, or use another table")
+            }
             Self::NoContext => f.write_str("there is no default context: acquire one and set it, or set handlers"),
             Self::NestedDispatch => {
                 f.write_str("this thread is in a dispatch of the context: use the context that the dispatch passed")
             }
-            Self::HandlersInUse => f.write_str("a context is acquired through the handlers: change them when it is released"),
+            Self::HandlersInUse => {
+                f.write_str("a context is acquired through the handlers: change them when it is released")
+            }
         }
     }
 }
@@ -135,14 +145,8 @@ impl VulkanHandles {
 
     pub(super) fn check_same(self, other: Self) -> Result<(), ContextError> {
         other.check()?;
-        let other = self
-            .each()
-            .into_iter()
-            .zip(other.each())
-            .find(|(mine, theirs)| mine != theirs);
-        other.map_or(Ok(()), |((which, _), _)| {
-            Err(ContextError::OtherHandle(which))
-        })
+        let other = self.each().into_iter().zip(other.each()).find(|(mine, theirs)| mine != theirs);
+        other.map_or(Ok(()), |((which, _), _)| Err(ContextError::OtherHandle(which)))
     }
 }
 

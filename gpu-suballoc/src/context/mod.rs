@@ -20,8 +20,7 @@ mod table;
 
 pub use self::contexts::{DeviceContexts, DeviceState, LossAwareDevice};
 pub use self::device_context::{
-    ContextAllocator, ContextOutstanding, DeviceContext, DeviceContextId, ForcedRelease,
-    ReleaseBlocker, ReleaseReport,
+    ContextAllocator, ContextOutstanding, DeviceContext, DeviceContextId, ForcedRelease, ReleaseBlocker, ReleaseReport,
 };
 pub use self::error::{CommandSource, ContextError, VulkanHandleKind, VulkanHandles};
 pub use table::{AcquireContext, ContextHandlers, ContextTable, ReleaseContext};

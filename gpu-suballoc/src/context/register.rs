@@ -30,15 +30,9 @@ struct RegisterState<C, H> {
 
 impl<C: Clone, H: Copy> ContextRegister<C, H> {
     pub(super) const fn new() -> Self {
-        let state = RegisterState {
-            contexts: [const { None }; CONTEXTS],
-            default: None,
-            handlers: None,
-            dispatches: 0,
-        };
-        Self {
-            state: StateMutex::new(state),
-        }
+        let state =
+            RegisterState { contexts: [const { None }; CONTEXTS], default: None, handlers: None, dispatches: 0 };
+        Self { state: StateMutex::new(state) }
     }
 
     pub(super) fn put(&self, id: DeviceContextId, context: C) -> Result<(), C> {
@@ -56,16 +50,9 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
     }
 
     /// The context has no user until it is [settled](Self::settle).
-    pub(super) fn close(
-        &self,
-        id: DeviceContextId,
-        is_unused: impl FnOnce(&mut C) -> bool,
-    ) -> Result<C, ContextError> {
+    pub(super) fn close(&self, id: DeviceContextId, is_unused: impl FnOnce(&mut C) -> bool) -> Result<C, ContextError> {
         let mut state = self.state.lock();
-        state
-            .find(id)?
-            .take_if(is_unused)
-            .ok_or(ContextError::InUse)
+        state.find(id)?.take_if(is_unused).ok_or(ContextError::InUse)
     }
 
     pub(super) fn settle(&self, id: DeviceContextId, refused: Option<C>) {
@@ -73,19 +60,13 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         if refused.is_none() && state.default == Some(id) {
             state.default = None;
         }
-        let slot = state
-            .contexts
-            .iter_mut()
-            .find(|slot| matches!(slot, Some((there, _)) if *there == id));
+        let slot = state.contexts.iter_mut().find(|slot| matches!(slot, Some((there, _)) if *there == id));
         if let Some(slot) = slot {
             *slot = refused.map(|context| (id, Some(context)));
         }
     }
 
-    pub(super) fn set_default(
-        &self,
-        id: Option<DeviceContextId>,
-    ) -> Result<Option<DeviceContextId>, ContextError> {
+    pub(super) fn set_default(&self, id: Option<DeviceContextId>) -> Result<Option<DeviceContextId>, ContextError> {
         let mut state = self.state.lock();
         if let Some(id) = id {
             state.find(id)?;
@@ -124,10 +105,6 @@ impl<C, H> RegisterState<C, H> {
     }
 
     const fn check_unused(&self) -> Result<(), ContextError> {
-        if self.dispatches > 0 {
-            Err(ContextError::HandlersInUse)
-        } else {
-            Ok(())
-        }
+        if self.dispatches > 0 { Err(ContextError::HandlersInUse) } else { Ok(()) }
     }
 }

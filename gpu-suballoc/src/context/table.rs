@@ -23,8 +23,7 @@ type Shared<D, P, E> = SharedBox<DeviceContext<D, P, E>>;
 type Register<D, P, E> = ContextRegister<Shared<D, P, E>, ContextHandlers>;
 
 /// `halide_acquire_context` for Vulkan: chooses the context of a dispatch, and creates none if `create` is false.
-pub type AcquireContext =
-    fn(user: *mut c_void, create: bool) -> Result<Option<DeviceContextId>, ContextError>;
+pub type AcquireContext = fn(user: *mut c_void, create: bool) -> Result<Option<DeviceContextId>, ContextError>;
 
 /// The end of a dispatch: called once for each acquire that did not fail, with its result.
 pub type ReleaseContext = fn(user: *mut c_void, context: Option<DeviceContextId>);
@@ -42,14 +41,11 @@ impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
     /// Creates an empty table with its contexts in `memory`.
     #[must_use]
     pub const fn new(memory: ContextHandle) -> Self {
-        Self {
-            register: ContextRegister::new(),
-            memory,
-        }
+        Self { register: ContextRegister::new(), memory }
     }
 
-    /// With a number, checks that these are the context's handles (see [`DeviceContext::acquire_again`]); without one, adds the context
-    /// that `acquire` returns.
+    /// With a number, checks that these are the context's handles (see [`DeviceContext::acquire_again`]); without one,
+    /// adds the context that `acquire` returns.
     ///
     /// # Errors
     /// [`ContextError::Released`], [`ContextError::OtherHandle`], [`ContextError::NullHandle`]; refusals of `acquire`;
@@ -70,10 +66,7 @@ impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
         let id = context.id();
         let context = SharedBox::new(context, self.memory.clone())?;
         // If the register is full, the context is dropped here.
-        self.register
-            .put(id, context)
-            .map(|()| id)
-            .map_err(|_| ContextError::TooManyContexts)
+        self.register.put(id, context).map(|()| id).map_err(|_| ContextError::TooManyContexts)
     }
 
     /// Calls `run` with a context, which is not released meanwhile.
@@ -91,8 +84,9 @@ impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
     /// Releases by number. For `None` nothing happens. The handles must be the context's.
     ///
     /// # Errors
-    /// [`ContextError::Released`] for a number that was released; [`ContextError::NullHandle`], [`ContextError::OtherHandle`],
-    /// [`ContextError::InUse`], [`ContextError::Outstanding`]: the context keeps its number.
+    /// [`ContextError::Released`] for a number that was released; [`ContextError::NullHandle`],
+    /// [`ContextError::OtherHandle`], [`ContextError::InUse`], [`ContextError::Outstanding`]: the context keeps its
+    /// number.
     pub fn release(
         &self,
         id: Option<DeviceContextId>,
@@ -126,14 +120,12 @@ impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
     ///
     /// # Errors
     /// [`ContextError::Released`]; [`ContextError::HandlersInUse`] between an acquire and its release.
-    pub fn set_default(
-        &self,
-        id: Option<DeviceContextId>,
-    ) -> Result<Option<DeviceContextId>, ContextError> {
+    pub fn set_default(&self, id: Option<DeviceContextId>) -> Result<Option<DeviceContextId>, ContextError> {
         self.register.set_default(id)
     }
 
-    /// Sets both handlers at once. Returns the former pair. `None` is the context of [`set_default`](Self::set_default).
+    /// Sets both handlers at once. Returns the former pair. `None` is the context of
+    /// [`set_default`](Self::set_default).
     ///
     /// # Errors
     /// [`ContextError::HandlersInUse`] between an acquire and its release.
@@ -144,12 +136,12 @@ impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
         self.register.set_handlers(handlers)
     }
 
-    /// Acquires a context for one dispatch, runs it, and releases the context, by one call of each handler. Other dispatches of the context
-    /// wait. `run` gets `None` if there is no context and `create` is false.
+    /// Acquires a context for one dispatch, runs it, and releases the context, by one call of each handler. Other
+    /// dispatches of the context wait. `run` gets `None` if there is no context and `create` is false.
     ///
     /// # Errors
-    /// The handler's refusal; [`ContextError::Released`]; [`ContextError::NoContext`] if there is none and `create` is true;
-    /// [`ContextError::NestedDispatch`].
+    /// The handler's refusal; [`ContextError::Released`]; [`ContextError::NoContext`] if there is none and `create` is
+    /// true; [`ContextError::NestedDispatch`].
     pub fn dispatch<R>(
         &self,
         user: *mut c_void,

@@ -59,31 +59,26 @@ impl DeviceError {
 impl fmt::Display for DeviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OutOfHostMemory => f.write_str(
-                "the driver found no host memory: free some, or raise the host allocator's limit",
-            ),
-            Self::OutOfDeviceMemory => f.write_str(
-                "the device's heap is full: free memory, trim, or accept another memory type",
-            ),
-            Self::TooManyObjects => f.write_str(
-                "the device allows no more memory objects: free some, or share larger blocks",
-            ),
-            Self::MapFailed => f.write_str(
-                "the driver could not map the memory: unmap some, or use smaller blocks",
-            ),
-            Self::DeviceLost => {
-                f.write_str("the device is lost: abandon the allocator and make a new device")
+            Self::OutOfHostMemory => {
+                f.write_str("the driver found no host memory: free some, or raise the host allocator's limit")
             }
-            Self::InvalidExternalHandle => f.write_str(
-                "the external handle is not of the type that was named: pass the right one",
-            ),
-            Self::InvalidOpaqueCaptureAddress => f.write_str(
-                "the capture address is not free: replay before anything else is allocated",
-            ),
-            Self::Other(result) => write!(
-                f,
-                "the driver answered VkResult {result}: see the command's list of results"
-            ),
+            Self::OutOfDeviceMemory => {
+                f.write_str("the device's heap is full: free memory, trim, or accept another memory type")
+            }
+            Self::TooManyObjects => {
+                f.write_str("the device allows no more memory objects: free some, or share larger blocks")
+            }
+            Self::MapFailed => f.write_str("the driver could not map the memory: unmap some, or use smaller blocks"),
+            Self::DeviceLost => f.write_str("the device is lost: abandon the allocator and make a new device"),
+            Self::InvalidExternalHandle => {
+                f.write_str("the external handle is not of the type that was named: pass the right one")
+            }
+            Self::InvalidOpaqueCaptureAddress => {
+                f.write_str("the capture address is not free: replay before anything else is allocated")
+            }
+            Self::Other(result) => {
+                write!(f, "the driver answered VkResult {result}: see the command's list of results")
+            }
         }
     }
 }
@@ -96,18 +91,7 @@ mod tests {
 
     #[test]
     fn a_result_goes_through_unchanged() {
-        for raw in [
-            -1,
-            -2,
-            -4,
-            -5,
-            -10,
-            -13,
-            -1_000_072_003,
-            -1_000_257_000,
-            5,
-            i32::MIN,
-        ] {
+        for raw in [-1, -2, -4, -5, -10, -13, -1_000_072_003, -1_000_257_000, 5, i32::MIN] {
             assert_eq!(DeviceError::from_raw(raw).as_raw(), raw);
         }
         assert_eq!(DeviceError::from_raw(-13), DeviceError::Other(-13));

@@ -94,10 +94,7 @@ forward_device_memory!([D: DeviceMemory + ?Sized] &D, self => (**self), Some(&**
 
 #[cfg(feature = "std")]
 mod owning_pointers {
-    #![expect(
-        clippy::disallowed_types,
-        reason = "the types are only named: nothing is allocated"
-    )]
+    #![expect(clippy::disallowed_types, reason = "the types are only named: nothing is allocated")]
 
     forward_device_memory!([D: DeviceMemory + ?Sized] std::boxed::Box<D>, self => (**self), Some(&**self));
     forward_device_memory!([D: DeviceMemory + ?Sized] std::sync::Arc<D>, self => (**self), Some(&**self));

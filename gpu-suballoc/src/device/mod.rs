@@ -11,17 +11,15 @@ mod properties;
 mod request;
 
 pub use self::request::{
-    BufferHandle, BufferInfo, BufferUsage, ExternalHandleTypes, ImageHandle, ImageInfo,
-    ImageTiling, ImageUsage, MappedRange, MemoryHandle, MemoryRequest, NextChain, QueueFamilies,
-    ResourceHandle, ResourceRequirements,
+    BufferHandle, BufferInfo, BufferUsage, ExternalHandleTypes, ImageHandle, ImageInfo, ImageTiling, ImageUsage,
+    MappedRange, MemoryHandle, MemoryRequest, NextChain, QueueFamilies, ResourceHandle, ResourceRequirements,
 };
 pub use error::DeviceError;
 pub(crate) use forward::forward_calls;
 #[cfg(feature = "cache")]
 pub(crate) use forward::forward_device_memory;
 pub use properties::{
-    DeviceFeatures, DeviceLimits, DeviceProperties, HeapBudget, HeapFlags, MAX_MEMORY_HEAPS,
-    MemoryHeap,
+    DeviceFeatures, DeviceLimits, DeviceProperties, HeapBudget, HeapFlags, MAX_MEMORY_HEAPS, MemoryHeap,
 };
 
 use core::num::NonZeroU64;
@@ -32,12 +30,12 @@ const NO_RESOURCES: DeviceError = DeviceError::Other(-8);
 
 /// The memory of a Vulkan device.
 ///
-/// Where Vulkan demands external synchronisation, the caller provides it. No method is called under a lock of this crate, so an
-/// implementation may call the allocator.
+/// Where Vulkan demands external synchronisation, the caller provides it. No method is called under a lock of this
+/// crate, so an implementation may call the allocator.
 ///
-/// A device with memory alone needs no other method: creating is refused with `VK_ERROR_FEATURE_NOT_PRESENT`, and there is no address and
-/// no budget. An implementation with a `create` method must have its siblings. After an error
-/// nothing was allocated, mapped or created.
+/// A device with memory alone needs no other method: creating is refused with `VK_ERROR_FEATURE_NOT_PRESENT`, and there
+/// is no address and no budget. An implementation with a `create` method must have its siblings. After an error nothing
+/// was allocated, mapped or created.
 ///
 /// # Safety
 ///
@@ -51,39 +49,36 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// `vkAllocateMemory`.
     ///
     /// # Safety
-    /// A resource that `request` names is live, of this device, and not bound; a chain is as [`NextChain::new`] requires; what is requested
-    /// beside is in [`properties`](DeviceMemory::properties).
+    /// A resource that `request` names is live, of this device, and not bound; a chain is as [`NextChain::new`]
+    /// requires; what is requested beside is in [`properties`](DeviceMemory::properties).
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError>;
 
     /// `vkFreeMemory`, which unmaps mapped memory.
     ///
     /// # Safety
-    /// `memory` is live, of this device, and not used again by host or device. No other thread maps, unmaps or frees it during the call.
+    /// `memory` is live, of this device, and not used again by host or device. No other thread maps, unmaps or frees it
+    /// during the call.
     unsafe fn free(&self, memory: MemoryHandle);
 
     /// `vkMapMemory` of `size` bytes from `offset`.
     ///
     /// # Safety
-    /// `memory` is live, of this device and of a host-visible type, and not mapped; `0 < size`, `offset + size` is within
-    /// it. No other thread maps, unmaps or frees it during the call.
-    unsafe fn map(
-        &self,
-        memory: MemoryHandle,
-        offset: u64,
-        size: u64,
-    ) -> Result<NonNull<u8>, DeviceError>;
+    /// `memory` is live, of this device and of a host-visible type, and not mapped; `0 < size`, `offset + size` is
+    /// within it. No other thread maps, unmaps or frees it during the call.
+    unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError>;
 
     /// `vkUnmapMemory`.
     ///
     /// # Safety
-    /// `memory` is live, of this device, and mapped; its pointer is not used again. No other thread maps, unmaps or frees it during the call.
+    /// `memory` is live, of this device, and mapped; its pointer is not used again. No other thread maps, unmaps or
+    /// frees it during the call.
     unsafe fn unmap(&self, memory: MemoryHandle);
 
     /// `vkFlushMappedMemoryRanges`: what the host wrote becomes available to the device.
     ///
     /// # Safety
-    /// Each range lies within what is mapped; offset and size are multiples of `non_coherent_atom_size`, or the range ends
-    /// where the memory object does.
+    /// Each range lies within what is mapped; offset and size are multiples of `non_coherent_atom_size`, or the range
+    /// ends where the memory object does.
     unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError>;
 
     /// `vkInvalidateMappedMemoryRanges`: what the device wrote becomes visible to the host.
@@ -124,14 +119,9 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// The driver's error; the buffer must be destroyed then, since its state is unknown (`vkBindBufferMemory2`).
     ///
     /// # Safety
-    /// Both are live, of this device; the buffer is not bound, and no other thread uses it during the call; type, alignment and size
-    /// meet its requirements, and a dedicated memory object is the buffer's own.
-    unsafe fn bind_buffer(
-        &self,
-        buffer: BufferHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
+    /// Both are live, of this device; the buffer is not bound, and no other thread uses it during the call; type,
+    /// alignment and size meet its requirements, and a dedicated memory object is the buffer's own.
+    unsafe fn bind_buffer(&self, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
         let _ = (buffer, memory, offset);
         Err(NO_RESOURCES)
     }
@@ -169,12 +159,7 @@ pub unsafe trait DeviceMemory: Send + Sync {
     ///
     /// # Safety
     /// As [`bind_buffer`](DeviceMemory::bind_buffer), for an image.
-    unsafe fn bind_image(
-        &self,
-        image: ImageHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
+    unsafe fn bind_image(&self, image: ImageHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
         let _ = (image, memory, offset);
         Err(NO_RESOURCES)
     }
@@ -188,7 +173,8 @@ pub unsafe trait DeviceMemory: Send + Sync {
         None
     }
 
-    /// `vkGetDeviceMemoryCommitment`: the bytes that the driver has backed so far; `None` if the device does not report it.
+    /// `vkGetDeviceMemoryCommitment`: the bytes that the driver has backed so far; `None` if the device does not report
+    /// it.
     ///
     /// # Safety
     /// `memory` is live, of this device and of a lazily allocated type.
@@ -203,8 +189,8 @@ pub unsafe trait DeviceMemory: Send + Sync {
         false
     }
 
-    /// The time since some fixed moment, by which budgets grow old. `None` is std's clock, or without feature `std` no clock. It must not
-    /// call the allocator.
+    /// The time since some fixed moment, by which budgets grow old. `None` is std's clock, or without feature `std` no
+    /// clock. It must not call the allocator.
     fn clock(&self) -> Option<Duration> {
         None
     }

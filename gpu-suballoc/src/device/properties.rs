@@ -49,7 +49,8 @@ vulkan_masks!(HeapFlags);
 /// Limits of memory; sizes and alignments in bytes. A limit that the device does not report is `u64::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
-    /// `bufferImageGranularity`: linear and optimal resources keep pages of this size apart. A power of two, 1 to 131072.
+    /// `bufferImageGranularity`: linear and optimal resources keep pages of this size apart. A power of two, 1 to
+    /// 131072.
     pub buffer_image_granularity: u64,
     /// `nonCoherentAtomSize`: flush and invalidate ranges are multiples of it. A power of two, 1 to 256.
     pub non_coherent_atom_size: u64,
@@ -89,8 +90,8 @@ impl Default for DeviceLimits {
 /// Enabled features of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFeatures {
-    /// `VK_KHR_dedicated_allocation` or Vulkan 1.1: requirements report which resources need a memory object of their own, and
-    /// [`MemoryRequest::dedicated`](crate::device::MemoryRequest::dedicated) is allowed.
+    /// `VK_KHR_dedicated_allocation` or Vulkan 1.1: requirements report which resources need a memory object of their
+    /// own, and [`MemoryRequest::dedicated`](crate::device::MemoryRequest::dedicated) is allowed.
     pub dedicated_allocation: bool,
     /// `VK_EXT_memory_budget`: the device reports [budgets](crate::DeviceMemory::budget).
     pub memory_budget: bool,

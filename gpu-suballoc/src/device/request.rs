@@ -88,10 +88,10 @@ impl NextChain {
     /// From the chain's first structure.
     ///
     /// # Safety
-    /// A chain of structures that may follow `VkMemoryAllocateInfo` on this device, other than `VkMemoryDedicatedAllocateInfo`,
-    /// `VkMemoryPriorityAllocateInfoEXT`, `VkExportMemoryAllocateInfo` and `VkMemoryAllocateFlagsInfo`, for which a request has fields. It
-    /// is unchanged and readable from any thread while a request or a pool with it may allocate. An import whose handle Vulkan consumes is
-    /// used once.
+    /// A chain of structures that may follow `VkMemoryAllocateInfo` on this device, other than
+    /// `VkMemoryDedicatedAllocateInfo`, `VkMemoryPriorityAllocateInfoEXT`, `VkExportMemoryAllocateInfo` and
+    /// `VkMemoryAllocateFlagsInfo`, for which a request has fields. It is unchanged and readable from any thread while
+    /// a request or a pool with it may allocate. An import whose handle Vulkan consumes is used once.
     #[must_use]
     pub const unsafe fn new(first: NonNull<c_void>) -> Self {
         Self(first)
@@ -171,10 +171,7 @@ mod handle_tests {
 
     #[test]
     fn handles_are_written_as_leaks_write_them() {
-        assert_eq!(
-            std::format!("{:?}", BufferHandle::from_raw(0x680_0000)),
-            "Some(BufferHandle(0x6800000))"
-        );
+        assert_eq!(std::format!("{:?}", BufferHandle::from_raw(0x680_0000)), "Some(BufferHandle(0x6800000))");
     }
 }
 
@@ -212,20 +209,14 @@ impl BufferInfo {
     /// A buffer for one queue family at a time.
     #[must_use]
     pub const fn new(size: u64, usage: BufferUsage) -> Self {
-        Self {
-            size,
-            usage,
-            flags: 0,
-            sharing: QueueFamilies::EXCLUSIVE,
-            external: ExternalHandleTypes::NONE,
-        }
+        Self { size, usage, flags: 0, sharing: QueueFamilies::EXCLUSIVE, external: ExternalHandleTypes::NONE }
     }
 }
 
 /// `VkImageCreateInfo`. Numbers without a type of their own are Vulkan's (`VkFormat`, `VkImageLayout`, ..).
 ///
-/// An image that needs structures behind its create info is created by the application, which [allocates](crate::GpuAllocator::allocate)
-/// memory [for it](crate::RegionOptions::dedicated_for), and binds it.
+/// An image that needs structures behind its create info is created by the application, which
+/// [allocates](crate::GpuAllocator::allocate) memory [for it](crate::RegionOptions::dedicated_for), and binds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ImageInfo {
     /// `VkImageCreateFlags`; neither sparse nor disjoint.
@@ -299,11 +290,7 @@ impl QueueFamilies {
     /// The families whose bits are set; fewer than two are the same as [`EXCLUSIVE`](QueueFamilies::EXCLUSIVE).
     #[must_use]
     pub const fn concurrent(bits: u64) -> Self {
-        if bits.count_ones() < 2 {
-            Self::EXCLUSIVE
-        } else {
-            Self(bits)
-        }
+        if bits.count_ones() < 2 { Self::EXCLUSIVE } else { Self(bits) }
     }
 
     /// One bit a family; 0 for exclusive use.

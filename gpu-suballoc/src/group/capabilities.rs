@@ -35,9 +35,7 @@ impl DeviceCapabilities {
     /// Opaque handles need equal and known device and driver UUIDs (`VkExternalMemoryHandleTypeFlagBits`,
     /// `VkExternalSemaphoreHandleTypeFlagBits`).
     pub(super) fn shares_opaque_handles(&self, other: &Self) -> bool {
-        self.is_same_hardware(other)
-            && self.driver_uuid.is_some()
-            && self.driver_uuid == other.driver_uuid
+        self.is_same_hardware(other) && self.driver_uuid.is_some() && self.driver_uuid == other.driver_uuid
     }
 }
 
@@ -67,10 +65,8 @@ flags! {
 
 impl CapabilityFlags {
     /// Flags that only a refinement may set for two devices.
-    pub(super) const REFINED: Self = Self::REMOTE_DMA
-        .union(Self::SHARED_VIRTUAL_ADDRESS)
-        .union(Self::PEER_ACCESS_NEEDS_GRANT)
-        .union(Self::ISOLATED);
+    pub(super) const REFINED: Self =
+        Self::REMOTE_DMA.union(Self::SHARED_VIRTUAL_ADDRESS).union(Self::PEER_ACCESS_NEEDS_GRANT).union(Self::ISOLATED);
 }
 
 flags! {
@@ -108,22 +104,8 @@ mod tests {
     #[test]
     fn sets_are_written_by_name_and_every_bit_has_one() {
         assert_eq!(format!("{:?}", CapabilityFlags::NONE), "none");
-        assert_eq!(
-            format!(
-                "{:?}",
-                CapabilityFlags::ISOLATED | CapabilityFlags::SAME_DRIVER
-            ),
-            "SAME_DRIVER | ISOLATED"
-        );
-        assert_eq!(
-            format!("{:?}", CapabilityFlags((1 << 9) - 1))
-                .split(" | ")
-                .count(),
-            9
-        );
-        assert_eq!(
-            format!("{:?}", HandleTypes(u8::MAX)).split(" | ").count(),
-            8
-        );
+        assert_eq!(format!("{:?}", CapabilityFlags::ISOLATED | CapabilityFlags::SAME_DRIVER), "SAME_DRIVER | ISOLATED");
+        assert_eq!(format!("{:?}", CapabilityFlags((1 << 9) - 1)).split(" | ").count(), 9);
+        assert_eq!(format!("{:?}", HandleTypes(u8::MAX)).split(" | ").count(), 8);
     }
 }

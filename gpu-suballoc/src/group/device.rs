@@ -8,7 +8,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// A device that can be in a [`DeviceGroup`](super::DeviceGroup): a `VkDevice` with its runtime.
 ///
-/// The thread that builds the group makes the calls, one after the other, without a lock. If one unwinds, no group is built.
+/// The thread that builds the group makes the calls, one after the other, without a lock. If one unwinds, no group is
+/// built.
 pub trait GroupDevice {
     /// The device's error.
     type Error;
@@ -100,19 +101,14 @@ impl MembershipCell {
     /// The cell of a device in no group.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            word: AtomicU64::new(0),
-        }
+        Self { word: AtomicU64::new(0) }
     }
 
     /// The membership; `None` in no group, and while the group is being built.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         let word = self.word.load(Acquire);
-        Some(Membership {
-            group: GroupId(NonZeroU64::new(word >> 8)?),
-            index: (word as u8).checked_sub(1)?.into(),
-        })
+        Some(Membership { group: GroupId(NonZeroU64::new(word >> 8)?), index: (word as u8).checked_sub(1)?.into() })
     }
 
     pub(super) fn reserve(&self, group: GroupId) -> Result<(), GroupId> {

@@ -19,8 +19,8 @@ use core::{fmt, mem};
 /// Most devices in a group.
 pub const MAX_DEVICES: usize = 64;
 
-/// A group of up to 64 devices, and the [`Edge`]s between them, which never change. A device that outlives the group has no
-/// membership.
+/// A group of up to 64 devices, and the [`Edge`]s between them, which never change. A device that outlives the group
+/// has no membership.
 ///
 /// Queries return `None` for devices of two groups.
 ///
@@ -65,16 +65,16 @@ pub struct DeviceGroup<T: GroupDevice, A: HostSource> {
 }
 
 impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
-    /// Builds a group of `devices`, numbered by their order from 0. All memory of the group is that of the list's allocator.
+    /// Builds a group of `devices`, numbered by their order from 0. All memory of the group is that of the list's
+    /// allocator.
     ///
     /// # Errors
-    /// All devices, as they were before: [`GroupError::Empty`] and [`GroupError::TooMany`]; [`GroupError::Duplicate`] and
-    /// [`GroupError::InGroup`] for a device that is in the list twice or in a live group; a device's own refusal;
-    /// [`GroupError::Contradiction`] and [`GroupError::Asymmetric`] for refinements that cannot be true; the allocator's refusal.
+    /// All devices, as they were before: [`GroupError::Empty`] and [`GroupError::TooMany`]; [`GroupError::Duplicate`]
+    /// and [`GroupError::InGroup`] for a device that is in the list twice or in a live group; a device's own refusal;
+    /// [`GroupError::Contradiction`] and [`GroupError::Asymmetric`] for refinements that cannot be true; the
+    /// allocator's refusal.
     #[expect(clippy::type_complexity, reason = "a refusal returns the devices")]
-    pub fn new(
-        devices: TryVec<T, A>,
-    ) -> Result<Self, Rejected<TryVec<T, A>, GroupError<T::Error>>> {
+    pub fn new(devices: TryVec<T, A>) -> Result<Self, Rejected<TryVec<T, A>, GroupError<T::Error>>> {
         let id = GroupId::new_unique();
         match join_all(&devices, id, devices.allocator().clone()) {
             Ok(edges) => Ok(Self { devices, edges, id }),
@@ -116,17 +116,13 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
         if to >= count {
             return None;
         }
-        self.edges
-            .get(from.checked_mul(count)?.checked_add(to)?)?
-            .as_ref()
+        self.edges.get(from.checked_mul(count)?.checked_add(to)?)?.as_ref()
     }
 
     /// The number of the device that a region is on ([`GroupDevice::region_tag`]).
     #[must_use]
     pub fn owner_of(&self, region: RegionId) -> Option<usize> {
-        self.devices
-            .iter()
-            .position(|device| device.region_tag() == Some(region.tag()))
+        self.devices.iter().position(|device| device.region_tag() == Some(region.tag()))
     }
 }
 
@@ -143,16 +139,10 @@ fn join_all<T: GroupDevice, A: HostSource + Clone>(
     }
     let mut reserved = ReservedMemberships(&[]);
     for (index, device) in devices.iter().enumerate() {
-        device
-            .membership_cell()
-            .reserve(group)
-            .map_err(|there| match there == group {
-                true => GroupError::Duplicate { index },
-                false => GroupError::InGroup {
-                    index,
-                    group: there,
-                },
-            })?;
+        device.membership_cell().reserve(group).map_err(|there| match there == group {
+            true => GroupError::Duplicate { index },
+            false => GroupError::InGroup { index, group: there },
+        })?;
         reserved.0 = devices.get(..=index).unwrap_or(devices);
     }
     let edges = edges_of(devices, memory)?;
@@ -170,14 +160,11 @@ fn edges_of<T: GroupDevice, A: HostSource + Clone>(
     let count = devices.len();
     let mut reported = TryVec::try_with_capacity_in(count, memory.clone())?;
     for (index, device) in devices.iter().enumerate() {
-        let capabilities = device
-            .capabilities()
-            .map_err(|error| GroupError::Device { index, error })?;
+        let capabilities = device.capabilities().map_err(|error| GroupError::Device { index, error })?;
         reported.try_push(capabilities).map_err(|full| full.error)?;
     }
     let reported: &[DeviceCapabilities] = &reported;
-    let mut edges: TryVec<Option<Edge>, A> =
-        TryVec::try_with_capacity_in(count.saturating_mul(count), memory)?;
+    let mut edges: TryVec<Option<Edge>, A> = TryVec::try_with_capacity_in(count.saturating_mul(count), memory)?;
     for (from, (device, mine)) in devices.iter().zip(reported).enumerate() {
         for (to, (other, theirs)) in devices.iter().zip(reported).enumerate() {
             let edge = if from == to {
@@ -187,9 +174,7 @@ fn edges_of<T: GroupDevice, A: HostSource + Clone>(
                 if let Some(edge) = &mut edge
                     && mine.is_same_driver(theirs)
                 {
-                    device
-                        .refine(other, edge)
-                        .map_err(|error| GroupError::Device { index: from, error })?;
+                    device.refine(other, edge).map_err(|error| GroupError::Device { index: from, error })?;
                 }
                 edge
             };
@@ -276,14 +261,8 @@ impl<E: fmt::Display> fmt::Display for GroupError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("a group needs a device: pass one"),
-            Self::TooMany => write!(
-                f,
-                "a group has at most {MAX_DEVICES} devices: make several groups"
-            ),
-            Self::Duplicate { index } => write!(
-                f,
-                "device {index} is in the list before: pass each device once"
-            ),
+            Self::TooMany => write!(f, "a group has at most {MAX_DEVICES} devices: make several groups"),
+            Self::Duplicate { index } => write!(f, "device {index} is in the list before: pass each device once"),
             Self::InGroup { index, group } => {
                 write!(f, "device {index} is in {group}: end that one first")
             }
@@ -294,10 +273,9 @@ impl<E: fmt::Display> fmt::Display for GroupError<E> {
                     "the edge from device {from} to {to} contradicts itself: it imports without a handle, or is native through the host: refine both"
                 )
             }
-            Self::Asymmetric { from, to } => write!(
-                f,
-                "devices {from} and {to} are joined by one link: refine both directions to the same class"
-            ),
+            Self::Asymmetric { from, to } => {
+                write!(f, "devices {from} and {to} are joined by one link: refine both directions to the same class")
+            }
             Self::Host(error) => error.fmt(f),
         }
     }

@@ -32,10 +32,7 @@ impl Edge {
             signal: UseMode::Native,
             read: UseMode::Native,
             write: UseMode::Native,
-            flags: device
-                .flags
-                .without(CapabilityFlags::ISOLATED)
-                .union(CapabilityFlags::SAME_DRIVER),
+            flags: device.flags.without(CapabilityFlags::ISOLATED).union(CapabilityFlags::SAME_DRIVER),
             semaphores: HandleTypes::NATIVE,
             buffers: HandleTypes::NATIVE,
             link: LinkClass::SameDevice,
@@ -64,11 +61,7 @@ impl Edge {
         let both = from.flags & to.flags;
         let sync = reached(semaphores);
         let addressable = same_driver && both.contains(CapabilityFlags::PEER_ADDRESSABLE);
-        let memory = if addressable {
-            UseMode::Native
-        } else {
-            reached(buffers)
-        };
+        let memory = if addressable { UseMode::Native } else { reached(buffers) };
         Some(Self {
             wait: sync,
             signal: sync,
@@ -77,24 +70,20 @@ impl Edge {
             flags: CapabilityFlags::of_pair(both, same_driver),
             semaphores,
             buffers,
-            link: if same_hardware {
-                LinkClass::SameDevice
-            } else {
-                LinkClass::Unknown
-            },
+            link: if same_hardware { LinkClass::SameDevice } else { LinkClass::Unknown },
         })
     }
 
     /// Whether copies avoid the host.
     #[must_use]
     pub const fn is_peer_to_peer(&self) -> bool {
-        let by_copy = self.flags.contains(CapabilityFlags::PEER_COPY)
-            && self.flags.contains(CapabilityFlags::SAME_DRIVER);
-        !matches!(self.link, LinkClass::HostStaged)
-            && (by_copy || matches!(self.read, UseMode::Native))
+        let by_copy =
+            self.flags.contains(CapabilityFlags::PEER_COPY) && self.flags.contains(CapabilityFlags::SAME_DRIVER);
+        !matches!(self.link, LinkClass::HostStaged) && (by_copy || matches!(self.read, UseMode::Native))
     }
 
-    /// Whether its fields can all be true: what is imported has a handle, and nothing is native over a link that only the host bridges.
+    /// Whether its fields can all be true: what is imported has a handle, and nothing is native over a link that only
+    /// the host bridges.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         let is_named = |mode: UseMode, handles: HandleTypes| {
@@ -122,11 +111,7 @@ impl CapabilityFlags {
     /// Flags that only a refinement may set are left out.
     const fn of_pair(both: Self, same_driver: bool) -> Self {
         let both = both.without(Self::REFINED).without(Self::SAME_DRIVER);
-        if same_driver {
-            both.union(Self::SAME_DRIVER)
-        } else {
-            both.without(Self::PEER_COHERENT)
-        }
+        if same_driver { both.union(Self::SAME_DRIVER) } else { both.without(Self::PEER_COHERENT) }
     }
 }
 

@@ -5,7 +5,8 @@
 //!   GroupDevice (each)  --DeviceGroup::new--> DeviceGroup: owns the devices and the edges
 //!        MembershipCell: group and number in one word, no pointer
 //! ```
-//! Vulkan does not report how devices are linked. What is not known is `Unknown` or `None`, until the program refines it.
+//! Vulkan does not report how devices are linked. What is not known is `Unknown` or `None`, until the program refines
+//! it.
 
 #![forbid(unsafe_code)]
 

@@ -5,15 +5,15 @@ use crate::memory_type::PropertyFlags;
 
 const MIB: u64 = 1 << 20;
 
-/// The last block, nearly empty at worst, is little of all. A smaller part saves nothing in a churn of mixed sizes; an eighth costs 7 % of
-/// what lives.
+/// The last block, nearly empty at worst, is little of all. A smaller part saves nothing in a churn of mixed sizes; an
+/// eighth costs 7 % of what lives.
 const PART_OF_RESERVED: u64 = 32;
 /// Empty blocks of this part of what lives are kept.
 const KEPT_PART: u64 = 8;
 /// A device that allows fewer memory objects runs out of them before it runs out of bytes.
 const FEW_OBJECTS: u32 = 1024;
-/// The default size of the largest block, and of the largest one that is not `DEVICE_LOCAL`: there the driver clears each page during the
-/// call, at some 4 MiB a millisecond.
+/// The default size of the largest block, and of the largest one that is not `DEVICE_LOCAL`: there the driver clears
+/// each page during the call, at some 4 MiB a millisecond.
 const MAX_BLOCK: u64 = 256 * MIB;
 const MAX_HOST_BLOCK: u64 = 32 * MIB;
 
@@ -36,11 +36,7 @@ impl Growth {
         (soft_limit, max_objects): (u64, u32),
         options: &MemoryOptions,
     ) -> Self {
-        let default = if properties.contains(PropertyFlags::DEVICE_LOCAL) {
-            MAX_BLOCK
-        } else {
-            MAX_HOST_BLOCK
-        };
+        let default = if properties.contains(PropertyFlags::DEVICE_LOCAL) { MAX_BLOCK } else { MAX_HOST_BLOCK };
         let (first, max) = if properties.contains(PropertyFlags::HOST_VISIBLE) {
             let first = options.first_host_block.or(options.first_block);
             (first, options.max_host_block.or(options.max_block))
@@ -58,34 +54,18 @@ impl Growth {
             max,
             granule,
             multiple: options.nearest_multiple.max(1),
-            part: if max_objects < FEW_OBJECTS {
-                1
-            } else {
-                PART_OF_RESERVED
-            },
+            part: if max_objects < FEW_OBJECTS { 1 } else { PART_OF_RESERVED },
         }
     }
 
     pub(crate) fn fixed(size: u64, granule: u64) -> Self {
-        Self {
-            next: size,
-            first: size,
-            max: size,
-            granule,
-            multiple: 1,
-            part: PART_OF_RESERVED,
-        }
+        Self { next: size, first: size, max: size, granule, multiple: 1, part: PART_OF_RESERVED }
     }
 
     pub(crate) fn at_most(self, bytes: u64) -> Self {
         let max = self.max.min(bytes - bytes % self.granule).max(self.granule);
         let first = self.first.min(max);
-        Self {
-            next: first,
-            first,
-            max,
-            ..self
-        }
+        Self { next: first, first, max, ..self }
     }
 
     pub(crate) fn first_block(&self) -> u64 {
@@ -93,9 +73,7 @@ impl Growth {
     }
 
     pub(crate) fn sizes(&self, need: u64, room: u64) -> impl Iterator<Item = u64> + use<> {
-        let need = need
-            .checked_next_multiple_of(self.granule)
-            .unwrap_or(u64::MAX);
+        let need = need.checked_next_multiple_of(self.granule).unwrap_or(u64::MAX);
         let (growth, top) = (*self, self.max.min(room));
         let mut size = self.next.max(need);
         let mut left = if need > top { 0 } else { HALVINGS + 1 };
@@ -115,8 +93,7 @@ impl Growth {
     }
 
     fn rounded(&self, size: u64) -> u64 {
-        size.checked_next_multiple_of(self.multiple)
-            .unwrap_or(u64::MAX)
+        size.checked_next_multiple_of(self.multiple).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn follow(&mut self, reserved: u64) {
@@ -157,53 +134,29 @@ mod tests {
     }
 
     fn growth_of(heap: u64, ceiling: u64, options: &MemoryOptions) -> Growth {
-        Growth::new(
-            heap,
-            PropertyFlags::DEVICE_LOCAL,
-            (ceiling, u32::MAX),
-            options,
-        )
+        Growth::new(heap, PropertyFlags::DEVICE_LOCAL, (ceiling, u32::MAX), options)
     }
 
     #[test]
     fn ge16_blocks_of_host_memory_stay_small() {
-        let host = |options| {
-            Growth::new(
-                16 * GIB,
-                PropertyFlags::HOST_VISIBLE,
-                (u64::MAX, u32::MAX),
-                &options,
-            )
-        };
+        let host = |options| Growth::new(16 * GIB, PropertyFlags::HOST_VISIBLE, (u64::MAX, u32::MAX), &options);
         let mut growth = host(MemoryOptions::default());
         growth.follow(u64::MAX);
         assert_eq!((growth.next, growth.max), (32 * MIB, 32 * MIB));
-        let stated = host(MemoryOptions {
-            max_block: Some(100 * MIB),
-            ..MemoryOptions::default()
-        });
+        let stated = host(MemoryOptions { max_block: Some(100 * MIB), ..MemoryOptions::default() });
         assert_eq!(stated.max, 100 * MIB, "what the options say counts");
     }
 
     #[test]
     fn a_refused_block_is_halved_three_times_and_never_below_the_need() {
         let growth = growth_of(16 * GIB, u64::MAX, &MemoryOptions::default());
-        assert_eq!(
-            sizes(&growth, 1024, u64::MAX),
-            [8 * MIB, 4 * MIB, 2 * MIB, MIB]
-        );
-        assert_eq!(
-            sizes(&growth, 3 * MIB, u64::MAX),
-            [8 * MIB, 4 * MIB, 3 * MIB]
-        );
+        assert_eq!(sizes(&growth, 1024, u64::MAX), [8 * MIB, 4 * MIB, 2 * MIB, MIB]);
+        assert_eq!(sizes(&growth, 3 * MIB, u64::MAX), [8 * MIB, 4 * MIB, 3 * MIB]);
         assert_eq!(sizes(&growth, 9 * MIB, u64::MAX), [9 * MIB]);
         assert_eq!(sizes(&growth, 9 * MIB + 1, u64::MAX), [9 * MIB + 256]);
         assert_eq!(sizes(&growth, 256 * MIB + 1, u64::MAX), []);
         assert_eq!(sizes(&growth, u64::MAX - 15, u64::MAX), []);
-        assert_eq!(
-            sizes(&growth, 1024, 2 * MIB),
-            [2 * MIB, MIB, MIB / 2, MIB / 4]
-        );
+        assert_eq!(sizes(&growth, 1024, 2 * MIB), [2 * MIB, MIB, MIB / 2, MIB / 4]);
         assert_eq!(sizes(&growth, 1024, 1024), [1024]);
         assert_eq!(sizes(&growth, 1024, 1023), []);
     }
@@ -220,20 +173,13 @@ mod tests {
         assert_eq!(sizes(&growth, 1, u64::MAX)[0], 96_000);
         assert_eq!(sizes(&growth, 96_001, u64::MAX)[0], 192_000);
         assert_eq!(sizes(&growth, 1_000_000, u64::MAX), [1_048_576]);
-        assert_eq!(
-            sizes(&growth, (1 << 20) + 1, u64::MAX),
-            [],
-            "refused up front"
-        );
+        assert_eq!(sizes(&growth, (1 << 20) + 1, u64::MAX), [], "refused up front");
     }
 
     #[test]
     fn odd_limits_leave_whole_granules() {
-        let options = MemoryOptions {
-            max_block: Some(1_000_001),
-            first_block: Some(99_999),
-            ..MemoryOptions::default()
-        };
+        let options =
+            MemoryOptions { max_block: Some(1_000_001), first_block: Some(99_999), ..MemoryOptions::default() };
         let growth = growth_of(700_000, 600_000, &options);
         assert_eq!(growth.max, 700_000 - 700_000 % 256);
         assert_eq!(growth.next % 256, 0);

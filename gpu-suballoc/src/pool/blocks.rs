@@ -8,8 +8,8 @@ use crate::host_memory::GrowableTable;
 use crate::id::{BlockRef, RegionPlace};
 use crate::map_count::MapCount;
 use crate::range::{
-    FreeIndex, FreeRange, GranuleRequest, LiveRange, NODES_PER_ALLOCATION, NODES_PER_BLOCK,
-    NodeStore, RangeAllocator, RangeRequest, VirtualBlockError, VirtualRange,
+    FreeIndex, FreeRange, GranuleRequest, LiveRange, NODES_PER_ALLOCATION, NODES_PER_BLOCK, NodeStore, RangeAllocator,
+    RangeRequest, VirtualBlockError, VirtualRange,
 };
 
 pub(super) struct Blocks {
@@ -43,11 +43,7 @@ pub(super) enum BlockListing {
 impl LiveBlock {
     #[inline]
     fn empty_bytes(&self) -> u64 {
-        if self.core.is_empty() {
-            self.object.size
-        } else {
-            0
-        }
+        if self.core.is_empty() { self.object.size } else { 0 }
     }
 
     fn is_removable(&self) -> bool {
@@ -117,24 +113,12 @@ impl Blocks {
     }
 
     #[inline(always)]
-    fn note_placed(
-        &mut self,
-        block: u32,
-        emptied: u64,
-        range: VirtualRange,
-        want: &RangeRequest,
-    ) -> BlockSpace {
+    fn note_placed(&mut self, block: u32, emptied: u64, range: VirtualRange, want: &RangeRequest) -> BlockSpace {
         self.empty_bytes -= emptied;
         if self.turnover.note_allocation(range.size) {
             self.end_turnover();
         }
-        BlockSpace {
-            block,
-            node: range.allocation.node,
-            offset: range.offset,
-            size: range.size,
-            asked: want.asked,
-        }
+        BlockSpace { block, node: range.allocation.node, offset: range.offset, size: range.size, asked: want.asked }
     }
 
     pub(super) fn allocate_at_end(&mut self, want: &RangeRequest) -> Option<BlockSpace> {
@@ -185,10 +169,7 @@ impl Blocks {
         if let Some(found) = self.open.find_full(&self.store, want) {
             return Some(found);
         }
-        let closed = self
-            .closed
-            .find(&self.store, want)
-            .or_else(|| self.closed.find_full(&self.store, want));
+        let closed = self.closed.find(&self.store, want).or_else(|| self.closed.find_full(&self.store, want));
         let found = closed?;
         self.list_as(found.block, BlockListing::Open);
         Some(found)
@@ -277,8 +258,7 @@ impl Blocks {
 
     pub(super) fn detach_idle_nodes(&mut self) -> Option<NodeStore> {
         let is_idle = self.slots.filled() == 0 && self.store.reserve == NODES_PER_ALLOCATION;
-        (is_idle && self.store.is_large())
-            .then(|| core::mem::replace(&mut self.store, NodeStore::new()))
+        (is_idle && self.store.is_large()).then(|| core::mem::replace(&mut self.store, NodeStore::new()))
     }
 
     pub(super) fn removable(&mut self) -> Option<u32> {
@@ -286,9 +266,7 @@ impl Blocks {
             return None;
         }
         let is_it = |block: &u32| self.block(*block).is_ok_and(LiveBlock::is_removable);
-        let found = (self.cursor..self.slots.len())
-            .chain(0..self.cursor)
-            .find(is_it)?;
+        let found = (self.cursor..self.slots.len()).chain(0..self.cursor).find(is_it)?;
         self.cursor = found + 1;
         Some(found)
     }
@@ -298,14 +276,11 @@ impl Blocks {
         self.slots
             .each()
             .filter(|(_, live)| live.listing != BlockListing::Draining)
-            .fold(0, |sum, (_, live)| {
-                sum.saturating_add(live.core.available_bytes(&self.store))
-            })
+            .fold(0, |sum, (_, live)| sum.saturating_add(live.core.available_bytes(&self.store)))
     }
 
     pub(super) fn is_draining(&self, block: u32) -> bool {
-        self.block(block)
-            .is_ok_and(|live| live.listing == BlockListing::Draining)
+        self.block(block).is_ok_and(|live| live.listing == BlockListing::Draining)
     }
 
     pub(super) const fn len(&self) -> u32 {
@@ -329,11 +304,7 @@ pub(super) struct Object {
 
 impl Object {
     pub(super) const fn new(memory: MemoryHandle, size: u64) -> Self {
-        Self {
-            memory,
-            size,
-            map: MapCount::NONE,
-        }
+        Self { memory, size, map: MapCount::NONE }
     }
 }
 
@@ -348,12 +319,11 @@ pub(super) struct DedicatedRegion {
 impl Slots<DedicatedRegion> {
     #[inline]
     pub(super) fn region(&self, at: RegionPlace) -> Result<&DedicatedRegion, GpuMisuse> {
-        self.get(at.block())
-            .filter(|region| region.slot == at.slot && !region.is_freed)
-            .ok_or(GpuMisuse::Stale)
+        self.get(at.block()).filter(|region| region.slot == at.slot && !region.is_freed).ok_or(GpuMisuse::Stale)
     }
 
-    /// Only a flush may be under way, at whose end the object is [detached](Self::detach_leftover): the region is not mapped.
+    /// Only a flush may be under way, at whose end the object is [detached](Self::detach_leftover): the region is not
+    /// mapped.
     pub(super) fn free(&mut self, at: RegionPlace) -> Result<(u64, Option<Object>), GpuMisuse> {
         let size = self.region(at)?.object.size;
         if let Some(region) = self.get_mut(at.block()) {

@@ -1,4 +1,5 @@
-//! A size is added before the driver call, and subtracted after the driver freed the memory: no limit is exceeded at any moment.
+//! A size is added before the driver call, and subtracted after the driver freed the memory: no limit is exceeded at
+//! any moment.
 
 #![forbid(unsafe_code)]
 
@@ -78,56 +79,27 @@ impl MemoryBudget {
             return 0;
         }
         let heap = self.heap(heap);
-        let hard = heap
-            .limit
-            .saturating_sub(heap.own_bytes)
-            .min(self.max_bytes.saturating_sub(self.bytes));
-        if within_budget {
-            hard.min(heap.budget().saturating_sub(heap.usage()))
-        } else {
-            hard
-        }
+        let hard = heap.limit.saturating_sub(heap.own_bytes).min(self.max_bytes.saturating_sub(self.bytes));
+        if within_budget { hard.min(heap.budget().saturating_sub(heap.usage())) } else { hard }
     }
 
-    pub(crate) fn shortage(
-        &self,
-        index: u32,
-        (objects, bytes): (u32, u64),
-        within_budget: bool,
-    ) -> Option<Limit> {
+    pub(crate) fn shortage(&self, index: u32, (objects, bytes): (u32, u64), within_budget: bool) -> Option<Limit> {
         if self.objects.saturating_add(objects) > self.max_objects {
-            return Some(Limit::Objects {
-                limit: self.max_objects,
-            });
+            return Some(Limit::Objects { limit: self.max_objects });
         }
         let heap = self.heap(index);
-        let over = |most: u64, used: u64| {
-            bytes
-                .checked_sub(most.saturating_sub(used))
-                .filter(|short_by| *short_by > 0)
-        };
+        let over = |most: u64, used: u64| bytes.checked_sub(most.saturating_sub(used)).filter(|short_by| *short_by > 0);
         if let Some(short_by) = over(self.max_bytes, self.bytes) {
             return Some(Limit::Bytes { short_by });
         }
         if let Some(short_by) = over(heap.limit, heap.own_bytes) {
-            return Some(Limit::Heap {
-                heap: index,
-                short_by,
-            });
+            return Some(Limit::Heap { heap: index, short_by });
         }
         let short_by = over(heap.budget(), heap.usage()).filter(|_| within_budget)?;
-        Some(Limit::Budget {
-            heap: index,
-            short_by,
-        })
+        Some(Limit::Budget { heap: index, short_by })
     }
 
-    pub(crate) fn reserve(
-        &mut self,
-        heap: u32,
-        bytes: u64,
-        within_budget: bool,
-    ) -> Result<(), Limit> {
+    pub(crate) fn reserve(&mut self, heap: u32, bytes: u64, within_budget: bool) -> Result<(), Limit> {
         if let Some(short) = self.shortage(heap, (1, bytes), within_budget) {
             return Err(short);
         }
@@ -184,10 +156,7 @@ impl MemoryBudget {
 
 impl HeapUsage {
     pub(crate) fn usage(&self) -> u64 {
-        self.driver_budget
-            .usage
-            .saturating_add(self.own_bytes)
-            .saturating_sub(self.own_bytes_then)
+        self.driver_budget.usage.saturating_add(self.own_bytes).saturating_sub(self.own_bytes_then)
     }
 
     pub(crate) fn budget(&self) -> u64 {
@@ -215,23 +184,11 @@ mod tests {
         let mut ledger = ledger();
         ledger.reserve(0, 100, true).unwrap();
         // The driver counts our 100 and 50 of another's in the process.
-        ledger.set_driver_budgets(&[
-            HeapBudget {
-                usage: 150,
-                budget: 400,
-            },
-            HeapBudget {
-                usage: 900,
-                budget: 800,
-            },
-        ]);
+        ledger.set_driver_budgets(&[HeapBudget { usage: 150, budget: 400 }, HeapBudget { usage: 900, budget: 800 }]);
         assert_eq!(ledger.remaining(0, true), 250);
         ledger.reserve(0, 200, true).unwrap();
         assert_eq!(ledger.heap(0).usage(), 350);
-        let short = Limit::Budget {
-            heap: 0,
-            short_by: 1,
-        };
+        let short = Limit::Budget { heap: 0, short_by: 1 };
         assert_eq!(ledger.reserve(0, 51, true), Err(short));
         assert!(!ledger.heap(0).is_over_budget());
         ledger.reserve(0, 51, false).unwrap();

@@ -36,11 +36,8 @@ impl PoolConfig {
         if self.granularity == 1 || !is_kept_off {
             return (request.size.saturating_add(self.margin), alignment);
         }
-        let size = request
-            .size
-            .saturating_add(self.margin)
-            .checked_next_multiple_of(self.granularity)
-            .unwrap_or(u64::MAX);
+        let size =
+            request.size.saturating_add(self.margin).checked_next_multiple_of(self.granularity).unwrap_or(u64::MAX);
         (size, alignment.max(self.granularity))
     }
 
@@ -65,11 +62,7 @@ impl PoolConfig {
     }
 
     pub(super) const fn place_kind(&self) -> RangePlacement {
-        if self.options.algorithm.is_linear() {
-            RangePlacement::Linear
-        } else {
-            RangePlacement::General
-        }
+        if self.options.algorithm.is_linear() { RangePlacement::Linear } else { RangePlacement::General }
     }
 
     pub(super) const fn is_fixed(&self) -> bool {
@@ -96,22 +89,15 @@ pub(super) mod tests {
             granularity,
             has_device_address: false,
             margin: 0,
-            options: PoolOptions {
-                kind,
-                ..PoolOptions::new(0)
-            },
+            options: PoolOptions { kind, ..PoolOptions::new(0) },
         }
     }
 
     #[test]
     fn what_may_be_of_the_other_kind_gets_pages_of_its_own() {
         use ResourceKind::{Linear, Optimal, Unknown};
-        let padded = |config: PoolConfig, kind| {
-            config.padded(&AllocationRequest {
-                kind,
-                ..AllocationRequest::new(1000, 16)
-            })
-        };
+        let padded =
+            |config: PoolConfig, kind| config.padded(&AllocationRequest { kind, ..AllocationRequest::new(1000, 16) });
         for granularity in [1024u64, 65_536, 131_072] {
             let (whole, asked) = ((granularity, granularity), (1000, 16));
             let general = pool_config(Linear, granularity);
@@ -130,10 +116,7 @@ pub(super) mod tests {
         }
         let nowhere = pool_config(Linear, 1);
         assert_eq!(padded(nowhere, Unknown), (1000, 16));
-        let huge = AllocationRequest {
-            kind: Unknown,
-            ..AllocationRequest::new(u64::MAX, 1)
-        };
+        let huge = AllocationRequest { kind: Unknown, ..AllocationRequest::new(u64::MAX, 1) };
         assert_eq!(pool_config(Linear, 1024).padded(&huge).0, u64::MAX);
         let mut aligned = nowhere;
         aligned.options.min_alignment = 4096;

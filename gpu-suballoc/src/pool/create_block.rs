@@ -26,16 +26,8 @@ pub(super) struct BlockPlan {
 
 impl DevicePools<'_> {
     /// It may wait a moment for another thread's block instead. Afterwards there may be room.
-    pub(super) fn grow(
-        &self,
-        pool: &Pool,
-        mut plan: BlockPlan,
-        tries: &mut u32,
-    ) -> Result<(), GpuError> {
-        plan.need = plan
-            .need
-            .checked_next_multiple_of(1 << self.device_info.granule_log2)
-            .unwrap_or(u64::MAX);
+    pub(super) fn grow(&self, pool: &Pool, mut plan: BlockPlan, tries: &mut u32) -> Result<(), GpuError> {
+        plan.need = plan.need.checked_next_multiple_of(1 << self.device_info.granule_log2).unwrap_or(u64::MAX);
         let (config, growth, block) = {
             let mut state = lock_filled(pool, self.memory)?;
             if !state.is_named(plan.generation) {
@@ -81,11 +73,7 @@ impl DevicePools<'_> {
         // The first one, unless a later one is final.
         let mut failure = None;
         let remaining = config.options.max_bytes.saturating_sub(pool.lock().bytes);
-        let room = self
-            .budget
-            .lock()
-            .remaining(config.heap, plan.within_budget)
-            .min(remaining);
+        let room = self.budget.lock().remaining(config.heap, plan.within_budget).min(remaining);
         // If the limits leave nothing, the attempt with `need` reports which limit it is.
         let nothing = growth.sizes(plan.need, room).next().is_none();
         let last = (nothing && plan.need <= growth.max || plan.exact).then_some(plan.need);
@@ -115,25 +103,14 @@ impl DevicePools<'_> {
         drop(reservation);
         // The last block may have been freed while nodes were reserved for this one.
         self.free_idle_nodes(pool);
-        Err(failure.unwrap_or(GpuError::TooLarge {
-            bytes: plan.need,
-            limit: growth.max,
-        }))
+        Err(failure.unwrap_or(GpuError::TooLarge { bytes: plan.need, limit: growth.max }))
     }
 
-    fn create_block(
-        &self,
-        pool: &Pool,
-        block: u32,
-        size: u64,
-        plan: &BlockPlan,
-    ) -> Result<(), GpuError> {
+    fn create_block(&self, pool: &Pool, block: u32, size: u64, plan: &BlockPlan) -> Result<(), GpuError> {
         let config = pool.lock().config;
         let core = RangeAllocator::new(size, config.granule(), config.options.algorithm);
-        let core = core.map_err(|_| GpuError::TooLarge {
-            bytes: size,
-            limit: u64::from(u32::MAX) << config.granule_log2,
-        })?;
+        let core =
+            core.map_err(|_| GpuError::TooLarge { bytes: size, limit: u64::from(u32::MAX) << config.granule_log2 })?;
         // Indices never shrink while the pool is used.
         pool.lock().blocks.admit(core.granules());
         drop(lock_filled(pool, self.memory)?);
@@ -150,11 +127,7 @@ impl DevicePools<'_> {
             object: Object::new(memory, size),
             core: core.numbered(block),
             // A stack or a ring has no other.
-            listing: if config.options.algorithm.is_linear() {
-                BlockListing::Open
-            } else {
-                plan.listing
-            },
+            listing: if config.options.algorithm.is_linear() { BlockListing::Open } else { plan.listing },
         };
         let mut state = pool.lock();
         state.blocks.install(block, live);
@@ -174,11 +147,7 @@ impl DevicePools<'_> {
         let (config, place) = {
             let mut state = lock_filled(pool, self.memory)?;
             let config = state.config;
-            if !state.is_open
-                || request
-                    .pool
-                    .is_some_and(|id| id.generation != config.generation)
-            {
+            if !state.is_open || request.pool.is_some_and(|id| id.generation != config.generation) {
                 return Err(GpuMisuse::NoSuchPool.into());
             }
             if state.objects >= config.options.max_blocks {
@@ -196,15 +165,9 @@ impl DevicePools<'_> {
             state.dedicated_in_creation -= 1;
         });
         let memory_request = MemoryRequest {
-            dedicated: request
-                .resource
-                .filter(|_| self.device_info.features.dedicated_allocation),
+            dedicated: request.resource.filter(|_| self.device_info.features.dedicated_allocation),
             priority: request.priority.or(config.options.priority),
-            export: if request.export.is_empty() {
-                config.options.export
-            } else {
-                request.export
-            },
+            export: if request.export.is_empty() { config.options.export } else { request.export },
             next: request.next.or(config.options.next),
             device_address: config.has_device_address || request.own_device_address,
             ..MemoryRequest::new(request.size, config.options.memory_type)
@@ -215,14 +178,7 @@ impl DevicePools<'_> {
         let memory = self.allocate_object(pool, &memory_request, 1, within_budget)?;
         let object = Object::new(memory, request.size);
         let mut state = pool.lock();
-        state.dedicated.fill(
-            place,
-            DedicatedRegion {
-                object,
-                slot: request.slot,
-                is_freed: false,
-            },
-        );
+        state.dedicated.fill(place, DedicatedRegion { object, slot: request.slot, is_freed: false });
         core::mem::forget(reservation);
         state.dedicated_in_creation -= 1;
         state.regions += 1;
@@ -273,8 +229,7 @@ impl DevicePools<'_> {
         let watch = crate::threads::Stopwatch::start();
         // SAFETY: type, size and features were checked; resource and chain are valid (`GpuAllocator::new`).
         let allocated = unsafe { self.device.allocate(memory_request) };
-        self.longest_wait
-            .fetch_max(watch.nanoseconds(), Ordering::Relaxed);
+        self.longest_wait.fetch_max(watch.nanoseconds(), Ordering::Relaxed);
         match allocated {
             Ok(memory) => {
                 core::mem::forget(budget_reservation);

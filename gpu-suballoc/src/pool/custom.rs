@@ -31,8 +31,7 @@ impl DevicePools<'_> {
                 listing: BlockListing::Closed,
                 seen: pool.lock().blocks_created,
             };
-            let grown =
-                self.with_budgets_of_now(plan.within_budget, || self.grow(pool, plan, &mut tries));
+            let grown = self.with_budgets_of_now(plan.within_budget, || self.grow(pool, plan, &mut tries));
             if let Err(reason) = grown {
                 let _ = self.destroy_pool(index, generation);
                 return Err(reason);
@@ -66,11 +65,7 @@ impl DevicePools<'_> {
         if !sound {
             return Err(GpuMisuse::BadOptions.into());
         }
-        if options
-            .max_bytes
-            .min(options.block_size.unwrap_or(u64::MAX))
-            < config.granule()
-        {
+        if options.max_bytes.min(options.block_size.unwrap_or(u64::MAX)) < config.granule() {
             return Err(GpuMisuse::BlockTooSmall.into());
         }
         let limit = heap_size.min(options.max_bytes);
@@ -78,9 +73,7 @@ impl DevicePools<'_> {
             return Err(GpuError::TooLarge { bytes, limit });
         }
         let linear = options.algorithm.is_linear();
-        let size = options
-            .block_size
-            .or(linear.then_some(growth.max.min(limit)));
+        let size = options.block_size.or(linear.then_some(growth.max.min(limit)));
         let growth = match size {
             Some(size) => Growth::fixed(size, config.granule()),
             None => growth.at_most(options.max_bytes),
@@ -97,16 +90,10 @@ impl DevicePools<'_> {
             state.config.index = index;
             if let Some(pool) = self.pool(index) {
                 let mut existing = pool.lock();
-                if existing.is_open
-                    || existing.objects > 0
-                    || existing.config.generation == u32::MAX
-                {
+                if existing.is_open || existing.objects > 0 || existing.config.generation == u32::MAX {
                     continue;
                 }
-                existing.config = super::PoolConfig {
-                    generation: existing.config.generation + 1,
-                    ..state.config
-                };
+                existing.config = super::PoolConfig { generation: existing.config.generation + 1, ..state.config };
                 existing.growth = state.growth;
                 existing.is_open = true;
                 let generation = existing.config.generation;
@@ -123,15 +110,9 @@ impl DevicePools<'_> {
         Err(Limit::Pools.into())
     }
 
-    pub(super) fn custom(
-        &self,
-        index: u16,
-        generation: u32,
-    ) -> Result<(&Pool, StateGuard<'_, PoolState>), GpuMisuse> {
-        let pool = self
-            .pool(index)
-            .filter(|_| (FIRST_CUSTOM..FIRST_PINNED).contains(&index))
-            .ok_or(GpuMisuse::NoSuchPool)?;
+    pub(super) fn custom(&self, index: u16, generation: u32) -> Result<(&Pool, StateGuard<'_, PoolState>), GpuMisuse> {
+        let pool =
+            self.pool(index).filter(|_| (FIRST_CUSTOM..FIRST_PINNED).contains(&index)).ok_or(GpuMisuse::NoSuchPool)?;
         let state = pool.lock();
         if !state.is_named(generation) {
             return Err(GpuMisuse::NoSuchPool);
@@ -169,17 +150,10 @@ impl DevicePools<'_> {
             }
         };
         let within_budget = options.within_budget || self.options.within_budget;
-        self.with_budgets_of_now(within_budget, || {
-            self.reserve_in(pool, bytes, within_budget)
-        })
+        self.with_budgets_of_now(within_budget, || self.reserve_in(pool, bytes, within_budget))
     }
 
-    fn reserve_in(
-        &self,
-        (pool, generation): (&Pool, u32),
-        bytes: u64,
-        within_budget: bool,
-    ) -> Result<(), GpuError> {
+    fn reserve_in(&self, (pool, generation): (&Pool, u32), bytes: u64, within_budget: bool) -> Result<(), GpuError> {
         let mut tries = 0u32;
         loop {
             self.refresh_budgets();
@@ -217,14 +191,8 @@ impl DevicePools<'_> {
             let mut left = missing;
             while left > 0 && pool.lock().blocks_created == seen {
                 let need = left.min(max);
-                let plan = BlockPlan {
-                    generation,
-                    need,
-                    exact: false,
-                    within_budget,
-                    listing: BlockListing::Closed,
-                    seen,
-                };
+                let plan =
+                    BlockPlan { generation, need, exact: false, within_budget, listing: BlockListing::Closed, seen };
                 self.grow(pool, plan, &mut tries)?;
                 seen = seen.wrapping_add(1);
                 left -= need;

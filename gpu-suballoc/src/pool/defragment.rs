@@ -9,7 +9,8 @@ use crate::host_memory::lock_filled;
 use crate::id::{BlockRef, RangePlacement, RegionPlace};
 use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, RangeRequest};
 
-/// Numbers of regions that prevented a block from being drained, by reason. Of each such block only the first is counted.
+/// Numbers of regions that prevented a block from being drained, by reason. Of each such block only the first is
+/// counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkippedRegions {
@@ -70,11 +71,7 @@ impl DevicePools<'_> {
         skipped.add(reason, state.regions.saturating_sub(dedicated));
     }
 
-    pub(crate) fn begin_defragmentation(
-        &self,
-        index: u16,
-        generation: Option<u32>,
-    ) -> Result<bool, GpuMisuse> {
+    pub(crate) fn begin_defragmentation(&self, index: u16, generation: Option<u32>) -> Result<bool, GpuMisuse> {
         let Some(pool) = self.pool(index) else {
             return Ok(false);
         };
@@ -125,11 +122,7 @@ impl DevicePools<'_> {
     }
 
     /// `visit` runs under the pool's lock: it must not allocate or call back. False if the block is mapped.
-    pub(crate) fn each_block_region(
-        &self,
-        block: BlockRef,
-        visit: &mut dyn FnMut(RegionPlace),
-    ) -> bool {
+    pub(crate) fn each_block_region(&self, block: BlockRef, visit: &mut dyn FnMut(RegionPlace)) -> bool {
         let Some(pool) = self.pool(block.pool()) else {
             return false;
         };
@@ -149,8 +142,7 @@ impl DevicePools<'_> {
     }
 
     pub(crate) fn is_draining(&self, block: BlockRef) -> bool {
-        self.pool(block.pool())
-            .is_some_and(|pool| pool.lock().blocks.is_draining(block.block()))
+        self.pool(block.pool()).is_some_and(|pool| pool.lock().blocks.is_draining(block.block()))
     }
 
     pub(crate) fn begin_drain(&self, block: BlockRef) -> bool {
@@ -193,10 +185,7 @@ impl DevicePools<'_> {
         }
     }
 
-    pub(crate) fn prepare_move(
-        &self,
-        at: RegionPlace,
-    ) -> Result<(Suballocation, Option<Suballocation>), GpuError> {
+    pub(crate) fn prepare_move(&self, at: RegionPlace) -> Result<(Suballocation, Option<Suballocation>), GpuError> {
         let pool = self.pool_at(at.block)?;
         let mut state = lock_filled(pool, self.memory)?;
         let from = state.locate(at)?;
@@ -218,11 +207,10 @@ impl DevicePools<'_> {
         self.finish_free(pool, deferred);
     }
 
-    /// The region's former place is a reserved one then. False, and nothing changed, if the region is not there, its block was mapped, or
-    /// pool or size differ.
+    /// The region's former place is a reserved one then. False, and nothing changed, if the region is not there, its
+    /// block was mapped, or pool or size differ.
     pub(crate) fn move_region(&self, from: RegionPlace, to: RegionPlace) -> bool {
-        self.pool(from.pool())
-            .is_some_and(|pool| pool.lock().move_region(from, to))
+        self.pool(from.pool()).is_some_and(|pool| pool.lock().move_region(from, to))
     }
 }
 
@@ -260,9 +248,7 @@ impl PoolState {
     }
 
     fn move_region(&mut self, from: RegionPlace, to: RegionPlace) -> bool {
-        let is_here = |at: RegionPlace| {
-            (at.kind(), at.pool()) == (RangePlacement::General, self.config.index)
-        };
+        let is_here = |at: RegionPlace| (at.kind(), at.pool()) == (RangePlacement::General, self.config.index);
         let blocks = &self.blocks;
         let size = |at: RegionPlace| blocks.range(at).map(|(_, found)| found.size);
         if !is_here(from)
@@ -332,29 +318,21 @@ pub(crate) fn plan_drain(blocks: &mut [BlockSum], max_blocks: usize) {
 }
 
 fn mark(blocks: &mut [BlockSum], max_blocks: usize) -> PlanTotals {
-    let mut left = blocks
-        .iter()
-        .fold(0u128, |sum, block| sum + u128::from(block.free));
+    let mut left = blocks.iter().fold(0u128, |sum, block| sum + u128::from(block.free));
     let (mut moved, mut freed, mut count) = (0u128, 0u64, 0usize);
     for block in blocks {
         block.is_drained = false;
         if block.is_pinned || count >= max_blocks {
             continue;
         }
-        let (rest, sum) = (
-            left - u128::from(block.free),
-            moved + u128::from(block.live),
-        );
+        let (rest, sum) = (left - u128::from(block.free), moved + u128::from(block.live));
         if sum * 100 <= rest * USABLE_PERCENT {
             block.is_drained = true;
             (left, moved, count) = (rest, sum, count.saturating_add(1));
             freed += block.size;
         }
     }
-    PlanTotals {
-        freed,
-        moved: u64::try_from(moved).unwrap_or(u64::MAX),
-    }
+    PlanTotals { freed, moved: u64::try_from(moved).unwrap_or(u64::MAX) }
 }
 
 #[cfg(test)]
@@ -417,28 +395,18 @@ mod drain_plan_tests {
             plan_drain(&mut blocks, limit);
             let chosen: Vec<_> = blocks.iter().filter(|block| block.is_drained).collect();
             let moved: u128 = chosen.iter().map(|block| u128::from(block.live)).sum();
-            let room: u128 = blocks
-                .iter()
-                .filter(|block| !block.is_drained)
-                .map(|block| u128::from(block.free))
-                .sum();
+            let room: u128 = blocks.iter().filter(|block| !block.is_drained).map(|block| u128::from(block.free)).sum();
             assert!(moved * 100 <= room * 98 && chosen.len() <= limit);
             assert!(chosen.iter().all(|block| !block.is_pinned));
             assert!(blocks.is_sorted_by_key(|block| !block.is_drained));
             assert!(chosen.is_sorted_by_key(|block| u64::MAX - block.live));
             for block in &before {
                 let after = blocks.iter().find(|one| one.block == block.block).unwrap();
-                assert_eq!(
-                    (after.size, after.live, after.free),
-                    (block.size, block.live, block.free)
-                );
+                assert_eq!((after.size, after.live, after.free), (block.size, block.live, block.free));
                 pinned += u32::from(block.is_pinned);
             }
             drained += chosen.len() as u32;
         }
-        assert!(
-            cfg!(miri) || drained > 20_000 && pinned > 5_000,
-            "{drained} {pinned}"
-        );
+        assert!(cfg!(miri) || drained > 20_000 && pinned > 5_000, "{drained} {pinned}");
     }
 }

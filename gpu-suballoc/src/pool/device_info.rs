@@ -4,8 +4,7 @@ use super::options::MemoryOptions;
 use crate::device::{DeviceFeatures, DeviceMemory, ExternalHandleTypes, MAX_MEMORY_HEAPS};
 use crate::error::GpuMisuse;
 use crate::memory_type::{
-    MAX_MEMORY_TYPES, MemoryPreference, MemoryType, MemoryTypeError, MemoryTypesByFit,
-    PropertyFlags, ordinary_types,
+    MAX_MEMORY_TYPES, MemoryPreference, MemoryType, MemoryTypeError, MemoryTypesByFit, PropertyFlags, ordinary_types,
 };
 
 pub(super) struct DeviceMemoryInfo {
@@ -29,10 +28,7 @@ pub(super) struct DeviceMemoryInfo {
 impl DeviceMemoryInfo {
     pub(super) fn new(device: &dyn DeviceMemory, options: &MemoryOptions) -> Self {
         let properties = device.properties();
-        let mut types = [MemoryType {
-            properties: PropertyFlags::NONE,
-            heap_index: 0,
-        }; MAX_MEMORY_TYPES];
+        let mut types = [MemoryType { properties: PropertyFlags::NONE, heap_index: 0 }; MAX_MEMORY_TYPES];
         let mut heaps = [0; MAX_MEMORY_HEAPS];
         let mut usable = 0u32;
         let type_count = properties.types.len().min(MAX_MEMORY_TYPES);
@@ -44,8 +40,8 @@ impl DeviceMemoryInfo {
             *kept = *reported;
             let size = heaps.get(reported.heap_index as usize);
             let has_bytes = size.is_some_and(|size| *size > 0);
-            let is_enabled = reported.properties.without(amd) == reported.properties
-                || properties.features.device_coherent_memory;
+            let is_enabled =
+                reported.properties.without(amd) == reported.properties || properties.features.device_coherent_memory;
             usable |= u32::from(has_bytes && is_enabled) << index;
         }
         let limits = properties.limits;
@@ -62,28 +58,17 @@ impl DeviceMemoryInfo {
             features: properties.features,
             granule_log2: granule.trailing_zeros(),
             atom,
-            granularity: if granularity > granule {
-                granularity.checked_next_power_of_two().unwrap_or(1)
-            } else {
-                1
-            },
-            max_objects: limits
-                .max_memory_allocation_count
-                .min(options.max_allocations),
+            granularity: if granularity > granule { granularity.checked_next_power_of_two().unwrap_or(1) } else { 1 },
+            max_objects: limits.max_memory_allocation_count.min(options.max_allocations),
             max_memory_allocation_size: limits.max_memory_allocation_size,
         }
     }
 
-    pub(super) fn check(
-        &self,
-        priority: Option<f32>,
-        export: ExternalHandleTypes,
-    ) -> Result<(), GpuMisuse> {
+    pub(super) fn check(&self, priority: Option<f32>, export: ExternalHandleTypes) -> Result<(), GpuMisuse> {
         if priority.is_some_and(|priority| !(0.0..=1.0).contains(&priority)) {
             return Err(GpuMisuse::BadPriority);
         }
-        if priority.is_some() && !self.features.memory_priority
-            || !export.is_empty() && !self.features.external_memory
+        if priority.is_some() && !self.features.memory_priority || !export.is_empty() && !self.features.external_memory
         {
             return Err(GpuMisuse::NotEnabled);
         }
@@ -108,18 +93,12 @@ impl DeviceMemoryInfo {
     ) -> Result<u32, MemoryTypeError> {
         let best = self.types_by_fit(memory_type_bits, preference).best();
         best.map_err(|error| match error {
-            MemoryTypeError::NoneAccepted { .. } => {
-                MemoryTypeError::NoneAccepted { memory_type_bits }
-            }
+            MemoryTypeError::NoneAccepted { .. } => MemoryTypeError::NoneAccepted { memory_type_bits },
             other => other,
         })
     }
 
-    pub(super) fn types_by_fit(
-        &self,
-        memory_type_bits: u32,
-        preference: MemoryPreference,
-    ) -> MemoryTypesByFit<'_> {
+    pub(super) fn types_by_fit(&self, memory_type_bits: u32, preference: MemoryPreference) -> MemoryTypesByFit<'_> {
         let accepted = memory_type_bits & self.usable;
         MemoryTypesByFit::new(self.types(), self.ordinary, accepted, preference)
     }

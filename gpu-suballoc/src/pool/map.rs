@@ -33,20 +33,12 @@ impl DevicePools<'_> {
             let (offset, memory, size, step) = {
                 let mut state = locked.take().unwrap_or_else(|| pool.lock());
                 let offset = state.locate(at)?.offset;
-                if !state
-                    .config
-                    .properties
-                    .contains(PropertyFlags::HOST_VISIBLE)
-                {
-                    return Err(GpuError::MapUnsupported {
-                        reason: MapRefusal::NotHostVisible,
-                    });
+                if !state.config.properties.contains(PropertyFlags::HOST_VISIBLE) {
+                    return Err(GpuError::MapUnsupported { reason: MapRefusal::NotHostVisible });
                 }
                 let object = state.object_mut(at.block)?;
                 if isize::try_from(object.size).is_err() {
-                    return Err(GpuError::MapUnsupported {
-                        reason: MapRefusal::AddressSpace,
-                    });
+                    return Err(GpuError::MapUnsupported { reason: MapRefusal::AddressSpace });
                 }
                 (offset, object.memory, object.size, object.map.enter())
             };
@@ -85,10 +77,7 @@ impl DevicePools<'_> {
         }
         match self.map_in(pool, locked, placed.at) {
             Ok(first) => Ok(Suballocation {
-                at: RegionPlace {
-                    block: placed.at.block.mapped(),
-                    ..placed.at
-                },
+                at: RegionPlace { block: placed.at.block.mapped(), ..placed.at },
                 mapped: Some(Address(first)),
                 ..placed
             }),
@@ -170,12 +159,7 @@ impl DevicePools<'_> {
         Ok(bytes)
     }
 
-    pub(crate) fn sync(
-        &self,
-        at: RegionPlace,
-        (offset, size): (u64, u64),
-        access: HostAccess,
-    ) -> Result<(), GpuError> {
+    pub(crate) fn sync(&self, at: RegionPlace, (offset, size): (u64, u64), access: HostAccess) -> Result<(), GpuError> {
         let pool = self.pool_at(at.block)?;
         let range = {
             let mut state = pool.lock();
@@ -190,8 +174,7 @@ impl DevicePools<'_> {
             let absolute = found.offset.saturating_add(offset);
             let needless = found.properties.contains(PropertyFlags::HOST_COHERENT);
             let Some((first, bytes)) =
-                whole_atoms(absolute, size, self.device_info.atom, object.size)
-                    .filter(|_| !needless)
+                whole_atoms(absolute, size, self.device_info.atom, object.size).filter(|_| !needless)
             else {
                 return Ok(());
             };
@@ -199,11 +182,7 @@ impl DevicePools<'_> {
             if !matches!(object.map.enter(), Step::Done(_)) {
                 return Err(GpuMisuse::NotMapped.into());
             }
-            MappedRange {
-                memory: found.memory,
-                offset: first,
-                size: bytes,
-            }
+            MappedRange { memory: found.memory, offset: first, size: bytes }
         };
         // SAFETY: whole atoms of mapped memory, which stays mapped until this returns.
         let synchronized = unsafe { access.sync(self.device, range) };
@@ -213,11 +192,7 @@ impl DevicePools<'_> {
 }
 
 impl PoolState {
-    pub(super) fn leave(
-        &mut self,
-        place: BlockRef,
-        policy: MapPolicy,
-    ) -> Result<(MemoryHandle, Step), GpuMisuse> {
+    pub(super) fn leave(&mut self, place: BlockRef, policy: MapPolicy) -> Result<(MemoryHandle, Step), GpuMisuse> {
         let object = self.object_mut(place)?;
         let step = object.map.leave(policy == MapPolicy::Persistent);
         Ok((object.memory, step))
@@ -235,11 +210,7 @@ pub(crate) enum HostAccess {
 impl HostAccess {
     /// # Safety
     /// `range` is mapped memory of the device, in whole atoms or to its end.
-    pub(crate) unsafe fn sync(
-        self,
-        device: &dyn DeviceMemory,
-        range: MappedRange,
-    ) -> Result<(), DeviceError> {
+    pub(crate) unsafe fn sync(self, device: &dyn DeviceMemory, range: MappedRange) -> Result<(), DeviceError> {
         match self {
             // SAFETY: mapped memory of this device, in whole atoms (`sync`).
             Self::Wrote => unsafe { device.flush(&[range]) },
@@ -250,21 +221,13 @@ impl HostAccess {
 }
 
 /// Regions of our own blocks are whole atoms; of wrapped memory the first and last atom may be shared.
-pub(crate) fn whole_atoms(
-    offset: u64,
-    size: u64,
-    atom: u64,
-    memory_size: u64,
-) -> Option<(u64, u64)> {
+pub(crate) fn whole_atoms(offset: u64, size: u64, atom: u64, memory_size: u64) -> Option<(u64, u64)> {
     let end = offset.checked_add(size)?;
     if size == 0 || end > memory_size {
         return None;
     }
     let first = offset - offset.checked_rem(atom)?;
-    let last = end
-        .checked_next_multiple_of(atom)
-        .unwrap_or(memory_size)
-        .min(memory_size);
+    let last = end.checked_next_multiple_of(atom).unwrap_or(memory_size).min(memory_size);
     Some((first, last - first))
 }
 
@@ -284,11 +247,7 @@ mod atoms_tests {
                 for offset in 0..memory {
                     for size in 1..=memory - offset {
                         let (first, bytes) = whole_atoms(offset, size, atom, memory).unwrap();
-                        assert!(
-                            first <= offset
-                                && first + bytes >= offset + size
-                                && first + bytes <= memory
-                        );
+                        assert!(first <= offset && first + bytes >= offset + size && first + bytes <= memory);
                         assert_eq!(first % atom, 0);
                         assert!(bytes % atom == 0 || first + bytes == memory);
                         assert!(offset - first < atom && first + bytes - (offset + size) < atom);

@@ -90,10 +90,7 @@ impl Deref for DevicePools<'_> {
 }
 
 impl Pools {
-    pub(crate) fn new(
-        device: &dyn DeviceMemory,
-        options: &MemoryOptions,
-    ) -> Result<Self, GpuError> {
+    pub(crate) fn new(device: &dyn DeviceMemory, options: &MemoryOptions) -> Result<Self, GpuError> {
         if !options.is_sound() {
             return Err(GpuMisuse::BadOptions.into());
         }
@@ -187,10 +184,7 @@ impl Pools {
             granularity: self.device_info.granularity,
             margin: self.margin_of(described.properties),
             has_device_address: self.blocks_have_device_addresses(),
-            options: PoolOptions {
-                keep_empty: options.keep_empty.or(self.options.keep_empty),
-                ..options
-            },
+            options: PoolOptions { keep_empty: options.keep_empty.or(self.options.keep_empty), ..options },
         };
         Some((config, growth))
     }
@@ -212,10 +206,7 @@ impl DevicePools<'_> {
         if let Some(pool) = self.pool(index) {
             return Ok(pool);
         }
-        let options = PoolOptions {
-            pinned,
-            ..PoolOptions::new(memory_type)
-        };
+        let options = PoolOptions { pinned, ..PoolOptions::new(memory_type) };
         let (config, growth) = (self.config_of(index, options)).ok_or(GpuMisuse::BadOptions)?;
         self.insert_pool(PoolState::new(config, growth))?;
         self.pool(index).ok_or_else(|| GpuMisuse::NoSuchPool.into())
@@ -223,25 +214,14 @@ impl DevicePools<'_> {
 
     /// False if another thread has installed a pool there.
     fn insert_pool(&self, state: PoolState) -> Result<bool, GpuError> {
-        let place = (self.pools.pools)
-            .get(usize::from(state.config.index))
-            .ok_or(GpuMisuse::NoSuchPool)?;
+        let place = (self.pools.pools).get(usize::from(state.config.index)).ok_or(GpuMisuse::NoSuchPool)?;
         let layout = Layout::new::<Pool>();
         let memory = self.memory;
-        let pool = HostBlock::allocate(memory, layout)?
-            .into_start()
-            .cast::<Pool>();
+        let pool = HostBlock::allocate(memory, layout)?.into_start().cast::<Pool>();
         // SAFETY: a fresh block of the layout of a pool.
         unsafe { pool.write(StateMutex::new(state)) };
         // Release: the pool is written before its address.
-        let put = place
-            .compare_exchange(
-                ptr::null_mut(),
-                pool.as_ptr(),
-                Ordering::Release,
-                Ordering::Relaxed,
-            )
-            .is_ok();
+        let put = place.compare_exchange(ptr::null_mut(), pool.as_ptr(), Ordering::Release, Ordering::Relaxed).is_ok();
         if !put {
             // SAFETY: allocated above with this layout; its address was never published.
             let unused = unsafe { HostBlock::new(pool.cast(), layout) };

@@ -7,12 +7,14 @@ use crate::request::{BlockAlgorithm, ResourceKind};
 #[doc(alias("AllocationSizes", "preferredLargeHeapBlockSize", "pHeapSizeLimit"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
-    /// Regions begin and end at multiples of this: a power of two, 16 to 4096, 256 by default. At least the device's `nonCoherentAtomSize`.
+    /// Regions begin and end at multiples of this: a power of two, 16 to 4096, 256 by default. At least the device's
+    /// `nonCoherentAtomSize`.
     pub granule: u32,
     /// A pool's first block. By default 8 MiB, or a 64th of the heap where that is less.
     pub first_block: Option<u64>,
-    /// The size of the largest shared block, in whole granules. Larger requests get dedicated memory objects. By default blocks grow to 256
-    /// MiB (32 MiB of memory that is not `DEVICE_LOCAL`), or an eighth of the heap or `maxMemoryAllocationSize` if that is less.
+    /// The size of the largest shared block, in whole granules. Larger requests get dedicated memory objects. By
+    /// default blocks grow to 256 MiB (32 MiB of memory that is not `DEVICE_LOCAL`), or an eighth of the heap or
+    /// `maxMemoryAllocationSize` if that is less.
     pub max_block: Option<u64>,
     /// `first_block` of `HOST_VISIBLE` memory; by default the same.
     pub first_host_block: Option<u64>,
@@ -24,27 +26,28 @@ pub struct MemoryOptions {
     pub max_bytes: u64,
     /// The limit of live memory objects; the device's `maxMemoryAllocationCount` if that is less.
     pub max_allocations: u32,
-    /// The limit of the bytes of all memory objects in each heap. By default the driver decides whether more than the size of the heap can
-    /// live.
+    /// The limit of the bytes of all memory objects in each heap. By default the driver decides whether more than the
+    /// size of the heap can live.
     pub heap_limits: [u64; MAX_MEMORY_HEAPS],
-    /// Bytes of empty blocks that each pool keeps, unless its heap is over its budget. The default is a first block, or an eighth of the
-    /// bytes of the pool's regions if that is more, up to the largest block.
+    /// Bytes of empty blocks that each pool keeps, unless its heap is over its budget. The default is a first block, or
+    /// an eighth of the bytes of the pool's regions if that is more, up to the largest block.
     pub keep_empty: Option<u64>,
     /// When blocks are unmapped.
     pub map_policy: MapPolicy,
-    /// Buffers in shared blocks may have device addresses, if `bufferDeviceAddress` is enabled. If this is off, each such buffer gets a
-    /// dedicated memory object.
+    /// Buffers in shared blocks may have device addresses, if `bufferDeviceAddress` is enabled. If this is off, each
+    /// such buffer gets a dedicated memory object.
     pub device_address: bool,
-    /// Bytes behind each region of a shared, host-visible block that are filled with a pattern, and with them the rest of its last granule:
-    /// up to 4096; 0, the default, for none. The pattern begins where the requested bytes end, of a buffer or image those that it requires.
-    /// In memory that the host must flush the margin is rounded up to whole `nonCoherentAtomSize`s, and what the device writes to the
-    /// region's last atom is found only once the host has invalidated the region.
-    /// The pattern is checked when the region is freed ([`GpuMisuse::MarginOverwritten`](crate::GpuMisuse::MarginOverwritten)) and by
-    /// [`GpuAllocator::check_corruption`](crate::GpuAllocator::check_corruption). A debugging aid: regions with margins are not moved, and
-    /// each is mapped when it is allocated and when it is freed.
+    /// Bytes behind each region of a shared, host-visible block that are filled with a pattern, and with them the rest
+    /// of its last granule: up to 4096; 0, the default, for none. The pattern begins where the requested bytes end, of
+    /// a buffer or image those that it requires. In memory that the host must flush the margin is rounded up to whole
+    /// `nonCoherentAtomSize`s, and what the device writes to the region's last atom is found only once the host has
+    /// invalidated the region. The pattern is checked when the region is freed
+    /// ([`GpuMisuse::MarginOverwritten`](crate::GpuMisuse::MarginOverwritten)) and by
+    /// [`GpuAllocator::check_corruption`](crate::GpuAllocator::check_corruption). A debugging aid: regions with margins
+    /// are not moved, and each is mapped when it is allocated and when it is freed.
     pub margin: u32,
-    /// As [`RegionOptions::within_budget`](crate::RegionOptions::within_budget), for all requests. Otherwise a heap with room in its budget
-    /// is preferred, and if none has room the driver is called all the same.
+    /// As [`RegionOptions::within_budget`](crate::RegionOptions::within_budget), for all requests. Otherwise a heap
+    /// with room in its budget is preferred, and if none has room the driver is called all the same.
     pub within_budget: bool,
 }
 
@@ -74,13 +77,7 @@ impl MemoryOptions {
         self.granule.is_power_of_two()
             && (16..=4096).contains(&self.granule)
             && self.margin <= 4096
-            && ![
-                self.first_block,
-                self.max_block,
-                self.first_host_block,
-                self.max_host_block,
-            ]
-            .contains(&Some(0))
+            && ![self.first_block, self.max_block, self.first_host_block, self.max_host_block].contains(&Some(0))
     }
 }
 
@@ -90,17 +87,14 @@ impl MemoryOptions {
 pub enum MapPolicy {
     /// When the block is freed: mapping it again costs no driver call. The default with 64-bit pointers.
     Persistent,
-    /// When the last of its regions is unmapped. The default with 32-bit pointers, whose address space blocks would fill.
+    /// When the last of its regions is unmapped. The default with 32-bit pointers, whose address space blocks would
+    /// fill.
     Counted,
 }
 
 impl Default for MapPolicy {
     fn default() -> Self {
-        if usize::BITS > 32 {
-            Self::Persistent
-        } else {
-            Self::Counted
-        }
+        if usize::BITS > 32 { Self::Persistent } else { Self::Counted }
     }
 }
 

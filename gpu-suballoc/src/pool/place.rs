@@ -33,10 +33,8 @@ impl AllocationRequest {
     }
 
     fn is_plain(&self) -> bool {
-        matches!(
-            self.dedicated,
-            DedicatedPolicy::Never | DedicatedPolicy::Allowed
-        ) && !self.prefers_dedicated
+        matches!(self.dedicated, DedicatedPolicy::Never | DedicatedPolicy::Allowed)
+            && !self.prefers_dedicated
             && !self.must_be_dedicated()
             && self.pool.is_none()
     }
@@ -54,9 +52,7 @@ impl AllocationRequest {
     fn should_be_dedicated(&self, largest_block: u64, scarce: bool) -> bool {
         match self.dedicated {
             DedicatedPolicy::Never => false,
-            DedicatedPolicy::Allowed => {
-                self.prefers_dedicated && !scarce || self.size > largest_block / LARGE_PART
-            }
+            DedicatedPolicy::Allowed => self.prefers_dedicated && !scarce || self.size > largest_block / LARGE_PART,
             DedicatedPolicy::Preferred => !scarce,
             DedicatedPolicy::Required => true,
         }
@@ -70,10 +66,7 @@ fn check_size(request: &AllocationRequest, growth: Growth, heap_size: u64) -> Re
         heap_size
     };
     if request.size > limit {
-        return Err(GpuError::TooLarge {
-            bytes: request.size,
-            limit,
-        });
+        return Err(GpuError::TooLarge { bytes: request.size, limit });
     }
     // A memory object begins at any alignment, but for one larger than any object.
     if request.alignment > heap_size.max(growth.max) {
@@ -85,9 +78,7 @@ fn check_size(request: &AllocationRequest, growth: Growth, heap_size: u64) -> Re
 /// The larger limit is kept, or the error that is no limit of size.
 fn larger_limit(first: Option<GpuError>, next: GpuError) -> Option<GpuError> {
     match (first, next) {
-        (Some(GpuError::TooLarge { limit, .. }), GpuError::TooLarge { limit: other, .. })
-            if limit < other =>
-        {
+        (Some(GpuError::TooLarge { limit, .. }), GpuError::TooLarge { limit: other, .. }) if limit < other => {
             Some(next)
         }
         _ => first.or(Some(next)),
@@ -95,8 +86,8 @@ fn larger_limit(first: Option<GpuError>, next: GpuError) -> Option<GpuError> {
 }
 
 impl DevicePools<'_> {
-    // Always inlined: the result reaches the region in registers. In memory it would be read by a wide load after narrow stores, which
-    // waits.
+    // Always inlined: the result reaches the region in registers. In memory it would be read by a wide load after
+    // narrow stores, which waits.
     #[inline(always)]
     pub(crate) fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
         request.check()?;
@@ -112,9 +103,7 @@ impl DevicePools<'_> {
         if !request.is_plain() {
             return None;
         }
-        let best = self
-            .device_info
-            .best_type(request.memory_type_bits, request.preference);
+        let best = self.device_info.best_type(request.memory_type_bits, request.preference);
         let memory_type = best.ok()?;
         let pool = self.pool(self.index_of(memory_type, request.pinned))?;
         let mut state = pool.lock();
@@ -134,9 +123,9 @@ impl DevicePools<'_> {
         let within_only = request.within_budget || self.options.within_budget;
         match self.with_budgets_of_now(within_only, || self.place_in_any_type(request)) {
             // Other pools may keep empty blocks.
-            Err(reason) if reason.is_shortage() && self.trim(u64::MAX) > 0 => self
-                .place_in_any_type(request)
-                .map_err(|again| if again.is_final() { again } else { reason }),
+            Err(reason) if reason.is_shortage() && self.trim(u64::MAX) > 0 => {
+                self.place_in_any_type(request).map_err(|again| if again.is_final() { again } else { reason })
+            }
             other => other,
         }
     }
@@ -146,11 +135,7 @@ impl DevicePools<'_> {
         let within_only = request.within_budget || self.options.within_budget;
         if let Some(id) = request.pool {
             let (pool, config, heap_size) = self.custom_for(request, id)?;
-            check_size(
-                request,
-                pool.lock().growth,
-                heap_size.min(config.options.max_bytes),
-            )?;
+            check_size(request, pool.lock().growth, heap_size.min(config.options.max_bytes))?;
             return self.place_in(pool, request, within_only);
         }
         let best = (self.device_info).best_type(request.memory_type_bits, request.preference);
@@ -158,14 +143,8 @@ impl DevicePools<'_> {
         let (mut first, mut over_budget) = (None, None);
         let mut unfit = None;
         let mut refused = 0u32;
-        for within_budget in budget_first
-            .into_iter()
-            .filter(|within_budget| *within_budget || !within_only)
-        {
-            for memory_type in self
-                .device_info
-                .types_by_fit(request.memory_type_bits, request.preference)
-            {
+        for within_budget in budget_first.into_iter().filter(|within_budget| *within_budget || !within_only) {
+            for memory_type in self.device_info.types_by_fit(request.memory_type_bits, request.preference) {
                 if refused >> memory_type & 1 == 1 {
                     continue;
                 }
@@ -199,10 +178,7 @@ impl DevicePools<'_> {
     ) -> Result<(&Pool, PoolConfig, u64), GpuMisuse> {
         let (pool, state) = self.custom(id.index, id.generation)?;
         let config = state.config;
-        let (_, heap_size) = self
-            .device_info
-            .memory_type(config.options.memory_type)
-            .ok_or(GpuMisuse::NoSuchPool)?;
+        let (_, heap_size) = self.device_info.memory_type(config.options.memory_type).ok_or(GpuMisuse::NoSuchPool)?;
         if request.memory_type_bits >> config.options.memory_type & 1 == 0 {
             return Err(GpuMisuse::WrongPool);
         }
@@ -215,11 +191,7 @@ impl DevicePools<'_> {
         Ok((pool, config, heap_size))
     }
 
-    fn check_fits_type(
-        &self,
-        request: &AllocationRequest,
-        memory_type: u32,
-    ) -> Result<(), GpuError> {
+    fn check_fits_type(&self, request: &AllocationRequest, memory_type: u32) -> Result<(), GpuError> {
         let memory_type = self.device_info.memory_type(memory_type);
         let (described, heap_size) = memory_type.ok_or(GpuMisuse::BadOptions)?;
         let growth = self.growth_of(described.properties, heap_size);
@@ -238,8 +210,7 @@ impl DevicePools<'_> {
         };
         let scarce = self.budget.lock().is_scarce();
         let must = request.must_be_dedicated() || config.is_lazily_allocated();
-        let dedicated_first =
-            must || (request.should_be_dedicated(largest, scarce) && !config.is_fixed());
+        let dedicated_first = must || (request.should_be_dedicated(largest, scarce) && !config.is_fixed());
         let mut failure = None;
         if dedicated_first {
             match self.place_dedicated(pool, request, within_budget) {
@@ -295,11 +266,7 @@ impl DevicePools<'_> {
     }
 
     /// It does not call the driver.
-    pub(crate) fn place_at(
-        &self,
-        request: &AllocationRequest,
-        at: (u32, u64),
-    ) -> Result<Suballocation, GpuError> {
+    pub(crate) fn place_at(&self, request: &AllocationRequest, at: (u32, u64)) -> Result<Suballocation, GpuError> {
         request.check()?;
         let id = request.pool.ok_or(GpuMisuse::NoSuchPool)?;
         let (pool, config, _) = self.custom_for(request, id)?;

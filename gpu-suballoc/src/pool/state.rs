@@ -189,10 +189,7 @@ impl PoolState {
     /// Must be called before the lock is released.
     pub(super) fn deferred_free(&mut self) -> DeferredFree {
         let freed = core::mem::take(&mut self.deferred);
-        DeferredFree {
-            emptied_block: freed.emptied_block.or_else(|| self.excess_block()),
-            ..freed
-        }
+        DeferredFree { emptied_block: freed.emptied_block.or_else(|| self.excess_block()), ..freed }
     }
 
     pub(super) fn locate(&self, at: RegionPlace) -> Result<Suballocation, GpuMisuse> {
@@ -214,11 +211,7 @@ impl PoolState {
     }
 
     pub(super) fn detach_leftover(&mut self, place: BlockRef) -> Option<Object> {
-        if place.kind() == RangePlacement::Dedicated {
-            self.dedicated.detach_leftover(place.block())
-        } else {
-            None
-        }
+        if place.kind() == RangePlacement::Dedicated { self.dedicated.detach_leftover(place.block()) } else { None }
     }
 
     /// With `all` it removes also a block that the pool keeps.

@@ -90,10 +90,7 @@ impl DevicePools<'_> {
     ) -> Result<T, GpuError> {
         match attempt() {
             Err(reason)
-                if within_budget
-                    && reason.is_shortage()
-                    && !crate::threads::is_in_call()
-                    && self.update_budgets() =>
+                if within_budget && reason.is_shortage() && !crate::threads::is_in_call() && self.update_budgets() =>
             {
                 attempt()
             }
@@ -130,9 +127,7 @@ impl Pools {
     }
 
     pub(crate) fn live_regions(&self) -> u64 {
-        self.all()
-            .map(|pool| pool.lock().regions)
-            .fold(0, u64::saturating_add)
+        self.all().map(|pool| pool.lock().regions).fold(0, u64::saturating_add)
     }
 
     pub(crate) fn free_all(&mut self, device: Option<&dyn DeviceMemory>, host: &dyn HostAllocator) {

@@ -1,4 +1,5 @@
-//! Selects the blocks that drain: those without which the last turnover of the pool's regions would have had enough room.
+//! Selects the blocks that drain: those without which the last turnover of the pool's regions would have had enough
+//! room.
 //!
 //! ```text
 //!   free bytes of open blocks
@@ -9,7 +10,8 @@
 //!     +-----------------   its used bytes and a quarter of the used bytes of all open blocks
 //! ```
 //!
-//! Nothing is allocated in a closed block, so it drains. It is opened again before the driver is called for a new block.
+//! Nothing is allocated in a closed block, so it drains. It is opened again before the driver is called for a new
+//! block.
 
 #![forbid(unsafe_code)]
 
@@ -32,13 +34,7 @@ pub(super) struct Turnover {
 
 impl Turnover {
     pub(super) const fn new() -> Self {
-        Self {
-            ranges: 0,
-            allocations: 0,
-            free: 0,
-            used: 0,
-            lowest: 0,
-        }
+        Self { ranges: 0, allocations: 0, free: 0, used: 0, lowest: 0 }
     }
 
     /// True when the turnover is over.
@@ -74,11 +70,7 @@ impl Turnover {
 
     fn is_dispensable(&self, free: u64, used: u64) -> bool {
         let spare = used.saturating_add(self.used / SPARE_PART);
-        self.used > 0
-            && self
-                .lowest
-                .checked_sub(free)
-                .is_some_and(|rest| rest >= spare)
+        self.used > 0 && self.lowest.checked_sub(free).is_some_and(|rest| rest >= spare)
     }
 }
 

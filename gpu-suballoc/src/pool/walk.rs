@@ -25,10 +25,7 @@ pub(crate) enum WalkItem {
 impl Pools {
     pub(crate) fn heap_budget(&self, index: u32) -> HeapBudget {
         let heap = self.budget.lock().heap(index);
-        HeapBudget {
-            usage: heap.usage(),
-            budget: heap.budget(),
-        }
+        HeapBudget { usage: heap.usage(), budget: heap.budget() }
     }
 
     pub(crate) fn peak_bytes(&self) -> u64 {
@@ -134,11 +131,7 @@ impl PoolState {
             is_custom: config.is_custom(),
             memory: object.memory.as_raw(),
             memory_type: Some(config.options.memory_type),
-            content: if is_dedicated {
-                BlockContent::Dedicated
-            } else {
-                BlockContent::Shared
-            },
+            content: if is_dedicated { BlockContent::Dedicated } else { BlockContent::Shared },
             size: object.size,
             maps: object.map.count(),
             ranges: (0, 0),

@@ -3,9 +3,7 @@
 use super::VirtualBlockError;
 use super::free_index::{FreeIndex, FreeRange};
 use super::granule_request::{Fit, GranuleRequest, RangeRequest};
-use super::node::{
-    ALIGNMENT_BITS, ALIGNMENT_SHIFT, NIL, NodeStore, OPTIMAL, RangeNode, SLACK_BYTES,
-};
+use super::node::{ALIGNMENT_BITS, ALIGNMENT_SHIFT, NIL, NodeStore, OPTIMAL, RangeNode, SLACK_BYTES};
 use crate::request::BlockAlgorithm;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -33,11 +31,7 @@ pub(crate) struct RangeAllocator {
 
 impl RangeAllocator {
     /// Bytes after the last whole granule are never allocated. `granule` is a power of two up to 2^31.
-    pub(crate) fn new(
-        size: u64,
-        granule: u64,
-        algorithm: BlockAlgorithm,
-    ) -> Result<Self, VirtualBlockError> {
+    pub(crate) fn new(size: u64, granule: u64, algorithm: BlockAlgorithm) -> Result<Self, VirtualBlockError> {
         if !granule.is_power_of_two() || granule > 1 << 31 {
             return Err(VirtualBlockError::Granule);
         }
@@ -65,11 +59,7 @@ impl RangeAllocator {
     }
 
     pub(crate) fn numbered(self, number: u32) -> Self {
-        Self {
-            number,
-            is_pooled: true,
-            ..self
-        }
+        Self { number, is_pooled: true, ..self }
     }
 
     #[inline]
@@ -106,13 +96,11 @@ impl RangeAllocator {
         want: &RangeRequest,
     ) -> Option<VirtualRange> {
         let holes = self.end_holes(store).into_iter();
-        let hole = holes
-            .filter(|hole| store.at(*hole).is_free())
-            .find_map(|hole| {
-                let node = store.at(hole);
-                let begin = granules.begin_in(node.first.get(), node.count.get())?;
-                Some(FreeRange::new(hole, node, begin, granules.count))
-            })?;
+        let hole = holes.filter(|hole| store.at(*hole).is_free()).find_map(|hole| {
+            let node = store.at(hole);
+            let begin = granules.begin_in(node.first.get(), node.count.get())?;
+            Some(FreeRange::new(hole, node, begin, granules.count))
+        })?;
         let range = self.carve(store, index, &hole, want);
         if want.fit == Fit::Low {
             self.newest = range.allocation.node;
@@ -132,20 +120,12 @@ impl RangeAllocator {
 
     fn live_after(&self, store: &NodeStore, node: u32) -> u32 {
         let next = store.at(node).after.get();
-        if store.at(next).is_free() {
-            store.at(next).after.get()
-        } else {
-            next
-        }
+        if store.at(next).is_free() { store.at(next).after.get() } else { next }
     }
 
     fn live_before(&self, store: &NodeStore, node: u32) -> u32 {
         let next = store.at(node).before.get();
-        if store.at(next).is_free() {
-            store.at(next).before.get()
-        } else {
-            next
-        }
+        if store.at(next).is_free() { store.at(next).before.get() } else { next }
     }
 
     /// True if the order of a stack or a ring allows to free the range.
@@ -191,8 +171,7 @@ impl RangeAllocator {
         if !offset.is_multiple_of(want.alignment.max(self.bytes(1))) {
             return Err(VirtualBlockError::Alignment);
         }
-        let begin =
-            u32::try_from(offset >> self.granule_log2).map_err(|_| VirtualBlockError::Full)?;
+        let begin = u32::try_from(offset >> self.granule_log2).map_err(|_| VirtualBlockError::Full)?;
         self.prepare(store, index)?;
         let mut nodes = self.nodes(store);
         let hole = nodes.find(|(_, node)| begin - node.first.get() < node.count.get());
@@ -253,23 +232,12 @@ impl RangeAllocator {
         node.set_used(serial);
         self.free -= count;
         self.live += 1;
-        VirtualRange {
-            allocation: VirtualAllocation { node: id, serial },
-            offset: self.bytes(hole.begin),
-            size,
-            note,
-        }
+        VirtualRange { allocation: VirtualAllocation { node: id, serial }, offset: self.bytes(hole.begin), size, note }
     }
 
     /// The part behind becomes another hole, of the same block or note.
     #[inline(never)]
-    fn carve_behind(
-        &self,
-        store: &NodeStore,
-        index: &FreeIndex,
-        hole: &FreeRange,
-        old: &RangeNode,
-    ) -> u32 {
+    fn carve_behind(&self, store: &NodeStore, index: &FreeIndex, hole: &FreeRange, old: &RangeNode) -> u32 {
         let lead = hole.begin - hole.first;
         let tail = hole.count - lead - hole.granted;
         let (id, after) = (store.allocate_node(), old.after.get());
@@ -325,7 +293,8 @@ impl RangeAllocator {
         Ok(self.bytes(count))
     }
 
-    /// The joined hole has `note`, merged with those of the holes on either side. `merge` is called before anything changes.
+    /// The joined hole has `note`, merged with those of the holes on either side. `merge` is called before anything
+    /// changes.
     pub(crate) fn free_noted(
         &mut self,
         store: &NodeStore,
@@ -388,11 +357,7 @@ impl RangeAllocator {
     }
 
     #[cold]
-    pub(crate) fn begin(
-        &mut self,
-        store: &NodeStore,
-        index: &FreeIndex,
-    ) -> Result<(), VirtualBlockError> {
+    pub(crate) fn begin(&mut self, store: &NodeStore, index: &FreeIndex) -> Result<(), VirtualBlockError> {
         if !index.holds(self.count) || store.spare_nodes() < NODES_PER_BLOCK {
             return Err(VirtualBlockError::TooManyRanges);
         }
@@ -406,16 +371,9 @@ impl RangeAllocator {
         Ok(())
     }
 
-    fn nodes<'s>(
-        &self,
-        store: &'s NodeStore,
-    ) -> impl Iterator<Item = (u32, &'s RangeNode)> + use<'s> {
+    fn nodes<'s>(&self, store: &'s NodeStore) -> impl Iterator<Item = (u32, &'s RangeNode)> + use<'s> {
         let edge = self.edge;
-        let mut at = if self.is_blank() {
-            edge
-        } else {
-            store.at(edge).after.get()
-        };
+        let mut at = if self.is_blank() { edge } else { store.at(edge).after.get() };
         core::iter::from_fn(move || {
             let id = at;
             let node = store.at(id);
@@ -434,29 +392,18 @@ impl RangeAllocator {
     }
 
     #[inline]
-    fn live_node<'s>(
-        &self,
-        store: &'s NodeStore,
-        id: VirtualAllocation,
-    ) -> Result<&'s RangeNode, VirtualBlockError> {
+    fn live_node<'s>(&self, store: &'s NodeStore, id: VirtualAllocation) -> Result<&'s RangeNode, VirtualBlockError> {
         Self::check_live(store.at(id.node), id.serial)
     }
 
     #[inline]
     fn check_live(node: &RangeNode, serial: u64) -> Result<&RangeNode, VirtualBlockError> {
-        if node.is_live(serial) {
-            Ok(node)
-        } else {
-            Err(VirtualBlockError::Stale)
-        }
+        if node.is_live(serial) { Ok(node) } else { Err(VirtualBlockError::Stale) }
     }
 
     #[inline]
     pub(crate) fn id_in_pool(&self, node: u32) -> VirtualAllocation {
-        VirtualAllocation {
-            node,
-            serial: self.edge.into(),
-        }
+        VirtualAllocation { node, serial: self.edge.into() }
     }
 
     /// The block is one hole that has no node yet.
@@ -466,30 +413,17 @@ impl RangeAllocator {
     }
 
     #[inline]
-    pub(crate) fn get(
-        &self,
-        store: &NodeStore,
-        id: VirtualAllocation,
-    ) -> Result<LiveRange, VirtualBlockError> {
+    pub(crate) fn get(&self, store: &NodeStore, id: VirtualAllocation) -> Result<LiveRange, VirtualBlockError> {
         Ok(self.live_range(id.node, self.live_node(store, id)?))
     }
 
     #[inline]
     fn live_range(&self, id: u32, node: &RangeNode) -> LiveRange {
         let (size, slack) = (self.bytes(node.count.get()), node.slack.get());
-        let (rest, alignment) = if self.is_pooled {
-            (
-                slack & SLACK_BYTES,
-                slack >> ALIGNMENT_SHIFT & ALIGNMENT_BITS,
-            )
-        } else {
-            (slack, 0)
-        };
+        let (rest, alignment) =
+            if self.is_pooled { (slack & SLACK_BYTES, slack >> ALIGNMENT_SHIFT & ALIGNMENT_BITS) } else { (slack, 0) };
         LiveRange {
-            id: VirtualAllocation {
-                node: id,
-                serial: node.serial(),
-            },
+            id: VirtualAllocation { node: id, serial: node.serial() },
             offset: self.bytes(node.first.get()),
             size,
             asked: size - u64::from(rest),
@@ -533,19 +467,11 @@ impl RangeAllocator {
     /// The index has only this block.
     #[inline]
     pub(crate) fn largest_free_bound(&self, index: &FreeIndex) -> u64 {
-        self.bytes(if self.is_blank() {
-            self.count
-        } else {
-            index.largest_bound().min(self.free)
-        })
+        self.bytes(if self.is_blank() { self.count } else { index.largest_bound().min(self.free) })
     }
 
     pub(crate) fn largest_free(&self, store: &NodeStore, index: &FreeIndex) -> u64 {
-        self.bytes(if self.is_blank() {
-            self.count
-        } else {
-            index.largest(store)
-        })
+        self.bytes(if self.is_blank() { self.count } else { index.largest(store) })
     }
 
     #[inline]
@@ -557,11 +483,7 @@ impl RangeAllocator {
 
     pub(crate) fn for_each(&self, store: &NodeStore, see: &mut dyn FnMut(Span)) {
         if self.is_blank() {
-            return see(Span {
-                offset: 0,
-                size: self.size(),
-                used: None,
-            });
+            return see(Span { offset: 0, size: self.size(), used: None });
         }
         for (id, node) in self.nodes(store) {
             see(Span {
@@ -593,11 +515,7 @@ impl RangeAllocator {
 #[inline]
 fn next_serial(last: u64) -> u64 {
     let next = last.wrapping_add(1);
-    if next as u32 == 0 {
-        new_serials()
-    } else {
-        next
-    }
+    if next as u32 == 0 { new_serials() } else { next }
 }
 
 #[cold]
@@ -611,8 +529,8 @@ pub(crate) const NODES_PER_ALLOCATION: u32 = NODES_PER_BLOCK + NODES_PER_RANGE;
 pub(crate) const NODES_PER_BLOCK: u32 = 2;
 pub(crate) const NODES_PER_RANGE: u32 = 2;
 
-/// The id of a live range of one [`VirtualBlock`](crate::VirtualBlock), or of a pool. It is stale after the range is freed, and is never
-/// reissued.
+/// The id of a live range of one [`VirtualBlock`](crate::VirtualBlock), or of a pool. It is stale after the range is
+/// freed, and is never reissued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VirtualAllocation {
     pub(super) serial: u64,
@@ -627,7 +545,8 @@ pub struct VirtualRange {
     pub allocation: VirtualAllocation,
     /// Its offset, a multiple of the requested alignment.
     pub offset: u64,
-    /// The requested size, rounded up to the granule, or to the alignment if it is at least four alignments long and there is room.
+    /// The requested size, rounded up to the granule, or to the alignment if it is at least four alignments long and
+    /// there is room.
     pub size: u64,
     /// The note of the hole that it was in: [`free_noted`](crate::VirtualBlock::free_noted). 0 where there is none.
     pub note: u32,

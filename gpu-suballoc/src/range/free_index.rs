@@ -8,7 +8,8 @@
 //!            n -> n       n -> n -> n         nodes of any block; a free node's `slack` is the number of its block
 //! ```
 //!
-//! All blocks of a pool share one index: the best fit among all blocks costs as much as in one block, and a block needs no table.
+//! All blocks of a pool share one index: the best fit among all blocks costs as much as in one block, and a block needs
+//! no table.
 
 #![forbid(unsafe_code)]
 
@@ -19,12 +20,13 @@ use crate::host_memory::{GrowableTable, HostBlock};
 use core::alloc::Layout;
 use core::cell::Cell;
 
-/// How many free ranges are examined to insert one in order. Of 210 000 requests of a churn at 100, 102 and 105 % of its peak 542, 239 and
-/// 14 are refused with 2; with 1 545, 279, 21; with 0 708, 343, 41. A crowded store examines none: each is a cache miss.
+/// How many free ranges are examined to insert one in order. Of 210 000 requests of a churn at 100, 102 and 105 % of
+/// its peak 542, 239 and 14 are refused with 2; with 1 545, 279, 21; with 0 708, 343, 41. A crowded store examines
+/// none: each is a cache miss.
 const STEPS: u32 = 2;
 
-/// The lists change through `&self`; memory is added and removed through `&mut self`. Without memory ranges may be inserted and removed,
-/// but no search finds them.
+/// The lists change through `&self`; memory is added and removed through `&mut self`. Without memory ranges may be
+/// inserted and removed, but no search finds them.
 #[derive(Debug)]
 pub(crate) struct FreeIndex {
     pub(super) bins: Bins,
@@ -32,8 +34,8 @@ pub(crate) struct FreeIndex {
     largest: u32,
     /// Granules: optimal images share no page of this size with other resources. 1 where kinds do not matter.
     page: u32,
-    /// Granules and alignment of the last full search that failed, for an optimal image and for another resource. (`u32::MAX` granules:
-    /// nothing is known.)
+    /// Granules and alignment of the last full search that failed, for an optimal image and for another resource.
+    /// (`u32::MAX` granules: nothing is known.)
     failed_fit: [Cell<(u32, u32)>; 2],
 }
 
@@ -77,21 +79,13 @@ impl FreeIndex {
             return 0;
         };
         let [(count, alignment), _] = self.failed_fit.each_ref().map(Cell::get);
-        let known = if alignment == 1 && self.page == 1 {
-            count.saturating_sub(1)
-        } else {
-            u32::MAX
-        };
+        let known = if alignment == 1 && self.page == 1 { count.saturating_sub(1) } else { u32::MAX };
         largest_of(bin).min(known)
     }
 
     pub(crate) fn largest(&self, store: &NodeStore) -> u32 {
         let mut largest = 0;
-        let mut hole = self
-            .bins
-            .last()
-            .and_then(|bin| self.head(bin))
-            .map_or(NIL, Cell::get);
+        let mut hole = self.bins.last().and_then(|bin| self.head(bin)).map_or(NIL, Cell::get);
         while hole != NIL {
             let node = store.at(hole);
             largest = largest.max(node.count.get());
@@ -226,8 +220,8 @@ fn place_of(node: &RangeNode) -> u64 {
 
 // The bin of a hole, and the set of bins that have holes: two words are read to find the next such bin.
 //
-// Holes of up to 63 granules have a bin for each size. Above, each power of two has 32 bins, so that two holes of one bin differ by less
-// than 1/32.
+// Holes of up to 63 granules have a bin for each size. Above, each power of two has 32 bins, so that two holes of one
+// bin differ by less than 1/32.
 //
 // ```text
 //   granules  1 2 3 ... 63 | 64-65 66-67 ... 126-127 | 128-131 132-135 ... | ...
@@ -248,10 +242,7 @@ pub(super) struct Bins {
 
 impl Bins {
     pub(super) const fn new() -> Self {
-        Self {
-            rows: Cell::new(0),
-            words: [const { Cell::new(0) }; 32],
-        }
+        Self { rows: Cell::new(0), words: [const { Cell::new(0) }; 32] }
     }
 
     #[inline]
@@ -323,24 +314,14 @@ mod bins_tests {
     #[test]
     fn every_size_lies_in_its_bin_and_bins_ascend() {
         let mut sizes = std::vec![1u32, 31, 32, 63, 64, 65, u32::MAX];
-        sizes.extend((0..32).flat_map(|e| {
-            [
-                1u32 << e,
-                (1 << e) - 1,
-                (1 << e) + 1,
-                (1 << e) | (1 << e >> 3),
-            ]
-        }));
+        sizes.extend((0..32).flat_map(|e| [1u32 << e, (1 << e) - 1, (1 << e) + 1, (1 << e) | (1 << e >> 3)]));
         sizes.retain(|&size| size > 0);
         sizes.sort_unstable();
         let mut last = 0;
         for size in sizes {
             let bin = bin_of(size);
             assert!(bin >= last && bin < 896, "{size}");
-            assert!(
-                largest_of(bin) >= size && (bin == 0 || largest_of(bin - 1) < size),
-                "{size} in {bin}"
-            );
+            assert!(largest_of(bin) >= size && (bin == 0 || largest_of(bin - 1) < size), "{size} in {bin}");
             last = bin;
         }
         assert_eq!(bin_of(u32::MAX), 895);
@@ -353,15 +334,9 @@ mod bins_tests {
         for bin in [3, 31, 32, 400, 895] {
             bins.set(bin);
         }
-        for (from, found) in [
-            (0, Some(3)),
-            (4, Some(31)),
-            (32, Some(32)),
-            (33, Some(400)),
-            (401, Some(895)),
-            (896, None),
-            (5000, None),
-        ] {
+        for (from, found) in
+            [(0, Some(3)), (4, Some(31)), (32, Some(32)), (33, Some(400)), (401, Some(895)), (896, None), (5000, None)]
+        {
             assert_eq!(bins.from(from), found, "{from}");
         }
         assert_eq!(bins.last(), Some(895));
@@ -384,26 +359,14 @@ pub(crate) struct FreeRange {
 impl FreeRange {
     #[inline]
     pub(super) fn new(id: u32, node: &RangeNode, begin: u32, granted: u32) -> Self {
-        Self {
-            id,
-            block: node.slack.get(),
-            first: node.first.get(),
-            count: node.count.get(),
-            begin,
-            granted,
-        }
+        Self { id, block: node.slack.get(), first: node.first.get(), count: node.count.get(), begin, granted }
     }
 }
 
 impl FreeIndex {
     /// It leaves out the pages that would be shared with a neighbour of the other kind.
     #[inline]
-    pub(super) fn usable(
-        &self,
-        store: &NodeStore,
-        node: &RangeNode,
-        is_optimal: bool,
-    ) -> Option<(u32, u32)> {
+    pub(super) fn usable(&self, store: &NodeStore, node: &RangeNode, is_optimal: bool) -> Option<(u32, u32)> {
         let (first, count) = (node.first.get(), node.count.get());
         if self.page == 1 {
             return Some((first, count));
@@ -423,19 +386,12 @@ impl FreeIndex {
     fn fit(&self, store: &NodeStore, id: u32, want: &GranuleRequest) -> Option<FreeRange> {
         let node = store.at(id);
         let (begin, room) = self.usable(store, node, want.is_optimal)?;
-        Some(FreeRange::new(
-            id,
-            node,
-            want.begin_in(begin, room)?,
-            want.count,
-        ))
+        Some(FreeRange::new(id, node, want.begin_in(begin, room)?, want.count))
     }
 
     fn sure_count(&self, want: &GranuleRequest) -> u32 {
         let seams = 2 * (self.page - 1);
-        (want.count)
-            .saturating_add(want.alignment - 1)
-            .saturating_add(seams)
+        (want.count).saturating_add(want.alignment - 1).saturating_add(seams)
     }
 }
 
@@ -462,21 +418,14 @@ impl FreeIndex {
             node = store.at(id);
         }
         let (first, size) = (node.first.get(), node.count.get());
-        let begin = if fit == Fit::Low {
-            first
-        } else {
-            first + (size - count)
-        };
+        let begin = if fit == Fit::Low { first } else { first + (size - count) };
         Some(FreeRange::new(id, node, begin, count))
     }
 
     #[inline(never)]
     fn find_aligned(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         if want.rounded != want.count {
-            let rounded = GranuleRequest {
-                count: want.rounded,
-                ..*want
-            };
+            let rounded = GranuleRequest { count: want.rounded, ..*want };
             if let Some(found) = self.find_best_aligned(store, &rounded) {
                 return Some(found);
             }
@@ -504,11 +453,7 @@ impl FreeIndex {
     #[cold]
     pub(crate) fn find_full(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         let [linear, optimal] = &self.failed_fit;
-        let failed = if want.is_optimal && self.page > 1 {
-            optimal
-        } else {
-            linear
-        };
+        let failed = if want.is_optimal && self.page > 1 { optimal } else { linear };
         let (count, alignment) = failed.get();
         if want.count >= count && want.alignment >= alignment {
             return None;

@@ -23,7 +23,8 @@ pub(crate) enum Fit {
     High,
 }
 
-/// Rounding up to whole alignments then costs at most a quarter, and leaves no sliver that is of no use to this alignment.
+/// Rounding up to whole alignments then costs at most a quarter, and leaves no sliver that is of no use to this
+/// alignment.
 const ALIGNMENTS_TO_ROUND: u64 = 4;
 /// Bytes. A node has too few bits for the rest of a larger one.
 const MAX_ROUNDED_ALIGNMENT: u64 = 1 << 24;
@@ -40,11 +41,7 @@ pub(crate) struct GranuleRequest {
 impl GranuleRequest {
     /// Rounding twice changes nothing: a block that was created for a request can hold it.
     #[inline(always)]
-    pub(crate) fn new(
-        want: &RangeRequest,
-        largest: u32,
-        granule_log2: u32,
-    ) -> Result<Self, VirtualBlockError> {
+    pub(crate) fn new(want: &RangeRequest, largest: u32, granule_log2: u32) -> Result<Self, VirtualBlockError> {
         if want.size == 0 {
             return Err(VirtualBlockError::ZeroSize);
         }
@@ -63,11 +60,7 @@ impl GranuleRequest {
         let is_long = alignment > 1
             && count / ALIGNMENTS_TO_ROUND >= alignment
             && alignment << granule_log2 <= MAX_ROUNDED_ALIGNMENT;
-        let whole = if is_long {
-            count.next_multiple_of(alignment)
-        } else {
-            count
-        };
+        let whole = if is_long { count.next_multiple_of(alignment) } else { count };
         Ok(Self {
             count: count as u32,
             alignment: alignment as u32,
@@ -78,10 +71,7 @@ impl GranuleRequest {
     }
 
     pub(crate) const fn exact(self) -> Self {
-        Self {
-            rounded: self.count,
-            ..self
-        }
+        Self { rounded: self.count, ..self }
     }
 
     pub(super) fn begin_in(&self, first: u32, size: u32) -> Option<u32> {
@@ -101,20 +91,12 @@ mod tests {
     use super::*;
 
     fn request(size: u64, alignment: u64, fit: Fit) -> RangeRequest {
-        RangeRequest {
-            size,
-            asked: size,
-            alignment,
-            user_data: 0,
-            fit,
-            is_optimal: false,
-        }
+        RangeRequest { size, asked: size, alignment, user_data: 0, fit, is_optimal: false }
     }
 
     fn sizes() -> impl Iterator<Item = u64> {
         let near = (0..64).flat_map(|power| [(1u64 << power) - 1, 1 << power, (1 << power) + 1]);
-        near.chain([96, 9_338_976, 15_630_480, u64::MAX - 15, u64::MAX])
-            .filter(|&size| size > 0)
+        near.chain([96, 9_338_976, 15_630_480, u64::MAX - 15, u64::MAX]).filter(|&size| size > 0)
     }
 
     #[test]
@@ -133,39 +115,27 @@ mod tests {
                 (1 << 20, 16),
                 (1, 20),
             ] {
-                let round = |size, alignment| {
-                    GranuleRequest::new(&request(size, alignment, Fit::Low), u32::MAX, log2)
-                };
+                let round = |size, alignment| GranuleRequest::new(&request(size, alignment, Fit::Low), u32::MAX, log2);
                 let granule = 1u64 << log2;
                 let Ok(once) = round(size, alignment) else {
                     assert!(size.div_ceil(granule) > u32::MAX.into(), "{size}");
                     continue;
                 };
                 conformed += 1;
-                let (bytes, aligned) = (
-                    u64::from(once.count) * granule,
-                    u64::from(once.alignment) * granule,
-                );
+                let (bytes, aligned) = (u64::from(once.count) * granule, u64::from(once.alignment) * granule);
                 let twice = round(bytes, aligned).expect("it was not too large");
-                assert_eq!(
-                    (twice.count, twice.alignment, twice.rounded),
-                    (once.count, once.alignment, once.rounded)
-                );
+                assert_eq!((twice.count, twice.alignment, twice.rounded), (once.count, once.alignment, once.rounded));
                 assert!(bytes >= size && bytes - size < granule);
                 assert_eq!(aligned, alignment.max(granule));
             }
         }
         assert!(conformed > 1000, "{conformed}");
-        let refusal = |size, alignment, log2| {
-            GranuleRequest::new(&request(size, alignment, Fit::Low), u32::MAX, log2).err()
-        };
+        let refusal =
+            |size, alignment, log2| GranuleRequest::new(&request(size, alignment, Fit::Low), u32::MAX, log2).err();
         for odd in [0, 3, 48, 272, 320, u64::MAX] {
             assert_eq!(refusal(1, odd, 0), Some(VirtualBlockError::Alignment));
         }
-        for (size, refused) in [
-            (0, VirtualBlockError::ZeroSize),
-            (u64::MAX - 15, VirtualBlockError::TooLarge),
-        ] {
+        for (size, refused) in [(0, VirtualBlockError::ZeroSize), (u64::MAX - 15, VirtualBlockError::TooLarge)] {
             assert_eq!(refusal(size, 16, 5), Some(refused));
         }
     }

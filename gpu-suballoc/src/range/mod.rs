@@ -9,15 +9,12 @@ mod node;
 mod tests;
 mod virtual_block;
 
-pub(crate) use self::allocator::{
-    LiveRange, NODES_PER_ALLOCATION, NODES_PER_BLOCK, RangeAllocator, Span,
-};
+pub(crate) use self::allocator::{LiveRange, NODES_PER_ALLOCATION, NODES_PER_BLOCK, RangeAllocator, Span};
 pub use self::allocator::{VirtualAllocation, VirtualRange};
 pub use self::error::VirtualBlockError;
 pub(crate) use self::free_index::{FreeIndex, FreeRange};
 pub(crate) use self::granule_request::{Fit, GranuleRequest, RangeRequest};
 pub(crate) use self::node::{MAX_NOTED_ALIGNMENT, NodeStore};
 pub use self::virtual_block::{
-    VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock, VirtualBlockStatistics,
-    VirtualPiece,
+    VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock, VirtualBlockStatistics, VirtualPiece,
 };

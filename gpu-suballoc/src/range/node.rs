@@ -11,9 +11,9 @@
 //!          granules        by offset        in the bin         30 bits      2       bytes
 //! ```
 //!
-//! The nodes of a block are a ring in order of offset. Between the last node and the first is the block's *edge*, which is never free, live
-//! or spare. The serial of a live range is a number that no other range of its store has: in a virtual block that of the allocation; in a
-//! pool, whose regions have ids of their own, that of its block's edge.
+//! The nodes of a block are a ring in order of offset. Between the last node and the first is the block's *edge*, which
+//! is never free, live or spare. The serial of a live range is a number that no other range of its store has: in a
+//! virtual block that of the allocation; in a pool, whose regions have ids of their own, that of its block's edge.
 
 #![forbid(unsafe_code)]
 
@@ -23,10 +23,12 @@ use crate::host_memory::{GrowableTable, HostBlock};
 use core::alloc::Layout;
 use core::cell::Cell;
 
-/// The number of a real node, so that code can write to a neighbour without a check. It is never free, live or spare, and has size 0.
+/// The number of a real node, so that code can write to a neighbour without a check. It is never free, live or spare,
+/// and has size 0.
 pub(super) const NIL: u32 = 0;
 
-/// `slack` of a live range of a pool: bytes that were not requested, the required alignment's logarithm, the kind of resource.
+/// `slack` of a live range of a pool: bytes that were not requested, the required alignment's logarithm, the kind of
+/// resource.
 pub(super) const SLACK_BYTES: u32 = (1 << 26) - 1;
 pub(super) const ALIGNMENT_SHIFT: u32 = 26;
 pub(super) const ALIGNMENT_BITS: u32 = 31;
@@ -54,8 +56,8 @@ pub(super) struct RangeNode {
     pub(super) word: Cell<u32>,
     pub(super) link: Cell<u32>,
     mark: Cell<u32>,
-    /// A hole has its block's number, or its note. A live range has the bytes that were not requested; in a pool, packed with the
-    /// alignment.
+    /// A hole has its block's number, or its note. A live range has the bytes that were not requested; in a pool,
+    /// packed with the alignment.
     pub(super) slack: Cell<u32>,
 }
 
@@ -87,8 +89,7 @@ impl RangeNode {
 
     #[inline]
     pub(super) fn is_live_of(&self, is_optimal: bool) -> bool {
-        self.mark.get() & 3 == NodeState::Used as u32
-            && (self.slack.get() & OPTIMAL != 0) == is_optimal
+        self.mark.get() & 3 == NodeState::Used as u32 && (self.slack.get() & OPTIMAL != 0) == is_optimal
     }
 
     #[inline]
@@ -99,8 +100,7 @@ impl RangeNode {
     #[inline]
     pub(super) fn set_used(&self, serial: u64) {
         self.link.set(serial as u32);
-        self.mark
-            .set(((serial >> 32) as u32) << 2 | NodeState::Used as u32);
+        self.mark.set(((serial >> 32) as u32) << 2 | NodeState::Used as u32);
     }
 
     #[inline]
@@ -214,9 +214,7 @@ impl GrowableTable for NodeStore {
         let (first, last) = (before.max(NIL + 1), before + CHUNK_NODES as u32 - 1);
         let old = self.first.get();
         let next = |number: u32| if number == last { old } else { number + 1 };
-        let unneeded = self
-            .nodes
-            .grow_with(block, |number| RangeNode::spare(next(number)));
+        let unneeded = self.nodes.grow_with(block, |number| RangeNode::spare(next(number)));
         if self.nodes.len() > before {
             self.first.set(first);
             self.spare.set(self.spare.get() + (last - first + 1));

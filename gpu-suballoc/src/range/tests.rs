@@ -21,12 +21,7 @@ impl Core {
         let core = RangeAllocator::new(size, granule, BlockAlgorithm::General).unwrap();
         let mut index = FreeIndex::new(1);
         index.admit(core.granules());
-        Self {
-            core,
-            index,
-            store: NodeStore::new(),
-            memory: RecordingAllocator::system(),
-        }
+        Self { core, index, store: NodeStore::new(), memory: RecordingAllocator::system() }
     }
 
     fn ready(&mut self, nodes: u32) {
@@ -40,9 +35,7 @@ impl Core {
     }
 
     fn free(&mut self, taken: VirtualRange, slot: Option<u32>) -> Result<(), VirtualBlockError> {
-        let freed = self
-            .core
-            .free(&self.store, &self.index, taken.allocation, slot);
+        let freed = self.core.free(&self.store, &self.index, taken.allocation, slot);
         freed.map(drop)
     }
 }
@@ -64,17 +57,8 @@ fn the_reserve_is_what_one_allocation_needs_at_most() {
     let mut core = Core::new(1 << 20, 16);
     core.ready(NODES_PER_ALLOCATION);
     let before = core.store.spare_nodes();
-    let want = RangeRequest {
-        size: 16,
-        asked: 16,
-        alignment: 16,
-        user_data: 0,
-        fit: Fit::Low,
-        is_optimal: false,
-    };
-    let taken = (core.core)
-        .allocate_at(&core.store, &core.index, 4096, &want)
-        .unwrap();
+    let want = RangeRequest { size: 16, asked: 16, alignment: 16, user_data: 0, fit: Fit::Low, is_optimal: false };
+    let taken = (core.core).allocate_at(&core.store, &core.index, 4096, &want).unwrap();
     assert_eq!(core.free(taken, Some(1)), Err(VirtualBlockError::Stale));
     assert_eq!(before - core.store.spare_nodes(), NODES_PER_ALLOCATION);
     // From then on two at most, and all of them come back.
@@ -82,12 +66,7 @@ fn the_reserve_is_what_one_allocation_needs_at_most() {
         core.ready(NODES_PER_ALLOCATION);
         let before = core.store.spare_nodes();
         let fit = if turn % 2 == 0 { Fit::High } else { Fit::Low };
-        let taken = core.allocate(&RangeRequest {
-            alignment: 64,
-            user_data: 7,
-            fit,
-            ..want
-        });
+        let taken = core.allocate(&RangeRequest { alignment: 64, user_data: 7, fit, ..want });
         assert!(before - core.store.spare_nodes() <= 2);
         if let (Ok(taken), 0) = (taken, turn % 3) {
             assert!(core.free(taken, None).is_ok());

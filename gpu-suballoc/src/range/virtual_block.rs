@@ -1,7 +1,5 @@
 use super::VirtualBlockError;
-use super::allocator::{
-    NODES_PER_ALLOCATION, RangeAllocator, Span, VirtualAllocation, VirtualRange,
-};
+use super::allocator::{NODES_PER_ALLOCATION, RangeAllocator, Span, VirtualAllocation, VirtualRange};
 use super::free_index::FreeIndex;
 use super::granule_request::{Fit, RangeRequest};
 use super::node::NodeStore;
@@ -9,14 +7,14 @@ use crate::host_memory;
 use crate::request::BlockAlgorithm;
 use alloc_core::HostAllocator;
 
-/// Allocates ranges of something that it never accesses: your own buffer, descriptors of a heap, an address space. The equivalent of
-/// `VmaVirtualBlock`.
+/// Allocates ranges of something that it never accesses: your own buffer, descriptors of a heap, an address space. The
+/// equivalent of `VmaVirtualBlock`.
 ///
-/// Allocating and freeing take constant time. Sizes and offsets are multiples of the *granule*, in units of your choice, here called bytes:
-/// a size is rounded up to it, and an alignment below it costs nothing.
+/// Allocating and freeing take constant time. Sizes and offsets are multiples of the *granule*, in units of your
+/// choice, here called bytes: a size is rounded up to it, and an alignment below it costs nothing.
 ///
-/// All memory for bookkeeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): about 32 bytes for each range and each
-/// hole, in blocks of 4 KiB, and a table of at most 3.5 KiB. Freeing allocates nothing.
+/// All memory for bookkeeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): about 32 bytes for
+/// each range and each hole, in blocks of 4 KiB, and a table of at most 3.5 KiB. Freeing allocates nothing.
 ///
 /// ```
 /// use alloc_core::FromGlobalAlloc;
@@ -51,7 +49,8 @@ pub struct VirtualAllocationOptions {
     pub size: u64,
     /// The alignment of the offset: a power of two, at most the block's size.
     pub alignment: u64,
-    /// Allocates at the high end of a hole, or at the upper end of a double stack: for short-lived ranges among long-lived ones.
+    /// Allocates at the high end of a hole, or at the upper end of a double stack: for short-lived ranges among
+    /// long-lived ones.
     pub upper_address: bool,
     /// Stored with the range; not interpreted.
     pub user_data: u32,
@@ -61,12 +60,7 @@ impl VirtualAllocationOptions {
     /// At the low end, user data 0.
     #[must_use]
     pub const fn new(size: u64, alignment: u64) -> Self {
-        Self {
-            size,
-            alignment,
-            upper_address: false,
-            user_data: 0,
-        }
+        Self { size, alignment, upper_address: false, user_data: 0 }
     }
 }
 
@@ -118,7 +112,8 @@ impl VirtualAllocation {
         [node, serial as u32, (serial >> 32) as u32]
     }
 
-    /// From the words of [`as_raw`](Self::as_raw). Other words give an id that every call refuses, or that of another live range.
+    /// From the words of [`as_raw`](Self::as_raw). Other words give an id that every call refuses, or that of another
+    /// live range.
     #[must_use]
     pub const fn from_raw([node, low, high]: [u32; 3]) -> Self {
         let serial = (high as u64) << 32 | low as u64;
@@ -130,8 +125,8 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// An empty block of `size`, without host memory yet.
     ///
     /// # Errors
-    /// [`VirtualBlockError::Granule`]; [`VirtualBlockError::ZeroSize`] below one granule; [`VirtualBlockError::TooLarge`] above
-    /// 2^32 - 2 granules.
+    /// [`VirtualBlockError::Granule`]; [`VirtualBlockError::ZeroSize`] below one granule;
+    /// [`VirtualBlockError::TooLarge`] above 2^32 - 2 granules.
     pub fn new(memory: A, size: u64, granule: u64) -> Result<Self, VirtualBlockError> {
         Self::with_algorithm(memory, size, granule, BlockAlgorithm::General)
     }
@@ -172,26 +167,17 @@ impl<A: HostAllocator> VirtualBlock<A> {
         let core = RangeAllocator::new(size, granule, algorithm)?;
         let mut index = FreeIndex::new(1);
         index.admit(core.granules());
-        Ok(Self {
-            core,
-            index,
-            store: NodeStore::new(),
-            memory,
-        })
+        Ok(Self { core, index, store: NodeStore::new(), memory })
     }
 
     /// Allocates a range. Constant time, unless the block is too fragmented.
     ///
     /// # Errors
-    /// [`VirtualBlockError::ZeroSize`]; [`VirtualBlockError::Alignment`]; [`VirtualBlockError::TooLarge`] for a size or an alignment
-    /// above the block's size; [`VirtualBlockError::Full`]; [`VirtualBlockError::Host`].
+    /// [`VirtualBlockError::ZeroSize`]; [`VirtualBlockError::Alignment`]; [`VirtualBlockError::TooLarge`] for a size or
+    /// an alignment above the block's size; [`VirtualBlockError::Full`]; [`VirtualBlockError::Host`].
     #[inline]
     #[doc(alias("vmaVirtualAllocate"))]
-    pub fn allocate(
-        &mut self,
-        size: u64,
-        alignment: u64,
-    ) -> Result<VirtualRange, VirtualBlockError> {
+    pub fn allocate(&mut self, size: u64, alignment: u64) -> Result<VirtualRange, VirtualBlockError> {
         self.allocate_with(&VirtualAllocationOptions::new(size, alignment))
     }
 
@@ -200,10 +186,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// # Errors
     /// As [`allocate`](Self::allocate).
     #[inline]
-    pub fn allocate_with(
-        &mut self,
-        options: &VirtualAllocationOptions,
-    ) -> Result<VirtualRange, VirtualBlockError> {
+    pub fn allocate_with(&mut self, options: &VirtualAllocationOptions) -> Result<VirtualRange, VirtualBlockError> {
         let want = self.prepare(options)?;
         self.core.allocate(&self.store, &self.index, &want)
     }
@@ -225,8 +208,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// ```
     ///
     /// # Errors
-    /// As [`allocate_with`](Self::allocate_with); [`VirtualBlockError::Alignment`] if the offset is no multiple of alignment and granule;
-    /// [`VirtualBlockError::Full`] if the range is not completely free; [`VirtualBlockError::PlacesItself`] for a stack or a ring.
+    /// As [`allocate_with`](Self::allocate_with); [`VirtualBlockError::Alignment`] if the offset is no multiple of
+    /// alignment and granule; [`VirtualBlockError::Full`] if the range is not completely free;
+    /// [`VirtualBlockError::PlacesItself`] for a stack or a ring.
     pub fn allocate_at(
         &mut self,
         offset: u64,
@@ -240,19 +224,11 @@ impl<A: HostAllocator> VirtualBlock<A> {
     }
 
     #[inline]
-    fn prepare(
-        &mut self,
-        options: &VirtualAllocationOptions,
-    ) -> Result<RangeRequest, VirtualBlockError> {
+    fn prepare(&mut self, options: &VirtualAllocationOptions) -> Result<RangeRequest, VirtualBlockError> {
         if options.alignment.is_power_of_two() && options.alignment > self.core.size() {
             return Err(VirtualBlockError::TooLarge);
         }
-        if options.upper_address
-            && matches!(
-                self.core.algorithm,
-                BlockAlgorithm::Stack | BlockAlgorithm::Ring
-            )
-        {
+        if options.upper_address && matches!(self.core.algorithm, BlockAlgorithm::Stack | BlockAlgorithm::Ring) {
             return Err(VirtualBlockError::NoUpperEnd);
         }
         if self.store.spare_nodes() < NODES_PER_ALLOCATION {
@@ -263,16 +239,13 @@ impl<A: HostAllocator> VirtualBlock<A> {
             asked: options.size,
             alignment: options.alignment,
             user_data: options.user_data,
-            fit: if options.upper_address {
-                Fit::High
-            } else {
-                Fit::Low
-            },
+            fit: if options.upper_address { Fit::High } else { Fit::Low },
             is_optimal: false,
         })
     }
 
-    /// Allocates the memory for `additional` ranges in advance, so that allocating them cannot fail for lack of host memory.
+    /// Allocates the memory for `additional` ranges in advance, so that allocating them cannot fail for lack of host
+    /// memory.
     ///
     /// # Errors
     /// [`VirtualBlockError::Host`], [`VirtualBlockError::TooManyRanges`].
@@ -326,10 +299,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     #[doc(alias("vmaVirtualFree"))]
     pub fn free(&mut self, allocation: VirtualAllocation) -> Result<(), VirtualBlockError> {
         self.check_order(allocation)?;
-        if (self.core)
-            .free(&self.store, &self.index, allocation, None)
-            .is_err()
-        {
+        if (self.core).free(&self.store, &self.index, allocation, None).is_err() {
             return Err(self.refusal(allocation));
         }
         self.free_idle_memory();
@@ -348,12 +318,13 @@ impl<A: HostAllocator> VirtualBlock<A> {
         Ok(())
     }
 
-    /// As [`free`](Self::free), with a note on the hole: until when a device may still use it, for instance. A joined hole has the merged
-    /// note of all, both parts of a split one keep it, and [`VirtualRange::note`] has it for a part. Note 0 is that of a block before its
-    /// first range, and after [`clear`](Self::clear). Free all ranges of a block by this, or none. Constant time; keeps its memory.
+    /// As [`free`](Self::free), with a note on the hole: until when a device may still use it, for instance. A joined
+    /// hole has the merged note of all, both parts of a split one keep it, and [`VirtualRange::note`] has it for a
+    /// part. Note 0 is that of a block before its first range, and after [`clear`](Self::clear). Free all ranges of a
+    /// block by this, or none. Constant time; keeps its memory.
     ///
-    /// `merge` is called at most twice, with the note of a neighbouring hole and the note so far, before anything changes.
-    /// [`free`](Self::free) keeps one of the notes of the holes that it joins.
+    /// `merge` is called at most twice, with the note of a neighbouring hole and the note so far, before anything
+    /// changes. [`free`](Self::free) keeps one of the notes of the holes that it joins.
     ///
     /// ```
     /// use alloc_core::FromGlobalAlloc;
@@ -394,17 +365,10 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// # Errors
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
     #[doc(alias("vmaGetVirtualAllocationInfo"))]
-    pub fn info(
-        &self,
-        allocation: VirtualAllocation,
-    ) -> Result<VirtualAllocationInfo, VirtualBlockError> {
+    pub fn info(&self, allocation: VirtualAllocation) -> Result<VirtualAllocationInfo, VirtualBlockError> {
         let found = self.core.get(&self.store, allocation);
         let found = found.map_err(|_| self.refusal(allocation))?;
-        Ok(VirtualAllocationInfo {
-            offset: found.offset,
-            size: found.asked,
-            user_data: found.user_data,
-        })
+        Ok(VirtualAllocationInfo { offset: found.offset, size: found.asked, user_data: found.user_data })
     }
 
     /// Changes the user data of a range.
@@ -412,11 +376,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// # Errors
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
     #[doc(alias("vmaSetVirtualAllocationUserData"))]
-    pub fn set_user_data(
-        &mut self,
-        allocation: VirtualAllocation,
-        user_data: u32,
-    ) -> Result<(), VirtualBlockError> {
+    pub fn set_user_data(&mut self, allocation: VirtualAllocation, user_data: u32) -> Result<(), VirtualBlockError> {
         let set = (self.core).set_user_data(&self.store, allocation, user_data);
         set.map_err(|_| self.refusal(allocation))
     }

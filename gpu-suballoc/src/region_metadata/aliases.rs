@@ -23,13 +23,7 @@ impl RegionMetadata {
         root.state.note_use();
         root.crops = root.crops.checked_add(1).ok_or(Limit::Aliases)?;
         state.counts.crops += 1;
-        let crop = RegionRecord {
-            kind: RecordKind::Crop,
-            value: base + offset,
-            size,
-            link,
-            ..RegionRecord::NEW
-        };
+        let crop = RegionRecord { kind: RecordKind::Crop, value: base + offset, size, link, ..RegionRecord::NEW };
         (state.table.fill(slot, crop)).ok_or_else(|| GpuMisuse::Stale.into())
     }
 
@@ -57,13 +51,9 @@ impl RegionMetadata {
     }
 
     /// The root is held as a crop would until [`end_unmap`](RegionMetadata::end_unmap). `by_id` undoes
-    /// [marked](RegionMetadata::mark_mapped_by_id) mappings only: the others belong to values, whose pointers are good until they are
-    /// dropped.
-    pub(crate) fn begin_unmap(
-        &self,
-        key: RegionKey,
-        by_id: bool,
-    ) -> Result<(u32, RecordView, Leftovers), GpuMisuse> {
+    /// [marked](RegionMetadata::mark_mapped_by_id) mappings only: the others belong to values, whose pointers are good
+    /// until they are dropped.
+    pub(crate) fn begin_unmap(&self, key: RegionKey, by_id: bool) -> Result<(u32, RecordView, Leftovers), GpuMisuse> {
         let mut state = self.state.lock();
         let record = state.table.named_mut(key)?;
         record.remove_map(by_id)?;
@@ -95,28 +85,19 @@ impl MetadataState {
             return Leftovers::default();
         };
         if record.is_root() {
-            return Leftovers {
-                root: Some(record.removed(slot)),
-                ..Leftovers::default()
-            };
+            return Leftovers { root: Some(record.removed(slot)), ..Leftovers::default() };
         }
         let (root, detail) = (record.link, record.detail.take());
         if record.kind == RecordKind::Wrapped {
             self.table.release(slot, true);
             self.remove_wrapped(root);
-            return Leftovers {
-                details: [detail, None],
-                ..Leftovers::default()
-            };
+            return Leftovers { details: [detail, None], ..Leftovers::default() };
         }
         self.counts.crops -= 1;
         self.table.release(slot, true);
         let rest = self.release_root(root);
         let [first, _] = rest.details;
-        Leftovers {
-            details: [first, detail],
-            ..rest
-        }
+        Leftovers { details: [first, detail], ..rest }
     }
 
     fn release_root(&mut self, root: u32) -> Leftovers {

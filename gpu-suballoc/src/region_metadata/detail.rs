@@ -30,10 +30,7 @@ pub(super) struct RegionDetail(NonNull<DetailHeader>);
 unsafe impl Send for RegionDetail {}
 
 impl RegionDetail {
-    pub(super) fn new(
-        memory: &dyn HostAllocator,
-        options: &RegionOptions<'_>,
-    ) -> Result<Option<Self>, GpuError> {
+    pub(super) fn new(memory: &dyn HostAllocator, options: &RegionOptions<'_>) -> Result<Option<Self>, GpuError> {
         let name = options.name.map_or(&[][..], str::as_bytes);
         if name.is_empty() && options.tag == 0 && options.site == 0 {
             return Ok(None);
@@ -43,21 +40,11 @@ impl RegionDetail {
         let block = HostBlock::allocate(memory, layout)?.into_start();
         let header = block.cast::<DetailHeader>();
         // SAFETY: the block has room for a header and `length` bytes, and is aligned for a header.
-        unsafe {
-            header.write(DetailHeader {
-                tag: options.tag,
-                site: options.site,
-                length,
-            })
-        };
+        unsafe { header.write(DetailHeader { tag: options.tag, site: options.site, length }) };
         // SAFETY: one past the header is still within the block, or its end.
         let bytes = unsafe { header.add(1) }.cast::<u8>();
         // SAFETY: `length` bytes of `name` are readable (`cut`), as many behind the header are writable.
-        unsafe {
-            bytes
-                .as_ptr()
-                .copy_from_nonoverlapping(name.as_ptr(), usize::from(length))
-        };
+        unsafe { bytes.as_ptr().copy_from_nonoverlapping(name.as_ptr(), usize::from(length)) };
         Ok(Some(Self(header)))
     }
 
@@ -115,21 +102,12 @@ mod tests {
         let memory = FromGlobalAlloc::SYSTEM;
         let options = RegionOptions::new().name("vertices").tag(7).site(9);
         let detail = RegionDetail::new(&memory, &options).unwrap().unwrap();
-        assert_eq!(
-            (detail.tag(), detail.site(), detail.name()),
-            (7, 9, &b"vertices"[..])
-        );
+        assert_eq!((detail.tag(), detail.site(), detail.name()), (7, 9, &b"vertices"[..]));
         RegionDetail::free(Some(detail), &memory);
-        assert!(
-            RegionDetail::new(&memory, &RegionOptions::new())
-                .unwrap()
-                .is_none()
-        );
+        assert!(RegionDetail::new(&memory, &RegionOptions::new()).unwrap().is_none());
         let long = "ä".repeat(200);
         assert_eq!(cut(&long), 254);
-        let detail = RegionDetail::new(&memory, &RegionOptions::new().name(&long))
-            .unwrap()
-            .unwrap();
+        let detail = RegionDetail::new(&memory, &RegionOptions::new().name(&long)).unwrap().unwrap();
         assert_eq!(core::str::from_utf8(detail.name()), Ok(&long[..254]));
         RegionDetail::free(Some(detail), &memory);
     }

@@ -1,4 +1,5 @@
-//! The slot map of regions: every region, owned, wrapped or a crop, has one slot, and its id is the slot's number and generation.
+//! The slot map of regions: every region, owned, wrapped or a crop, has one slot, and its id is the slot's number and
+//! generation.
 //!
 //! ```text
 //!   RegionId --> slot: Root      place in a pool, resource, requested bytes      the place's node names the slot
@@ -7,8 +8,8 @@
 //!                      each with: name, number of crops and mappings, state
 //! ```
 //!
-//! Every method locks for itself. Under this lock only locks of pools are acquired. A call that needs memory has it first
-//! ([`RegionMetadata::prepare`]), so that what follows cannot fail.
+//! Every method locks for itself. Under this lock only locks of pools are acquired. A call that needs memory has it
+//! first ([`RegionMetadata::prepare`]), so that what follows cannot fail.
 
 use self::detail::RegionDetail;
 use self::record::RecordTable;
@@ -104,11 +105,7 @@ impl RegionMetadata {
     }
 
     /// With a `device`, the memory of wrapped buffers is unmapped.
-    pub(crate) fn free_all(
-        &mut self,
-        device: Option<&dyn DeviceMemory>,
-        memory: &dyn HostAllocator,
-    ) {
+    pub(crate) fn free_all(&mut self, device: Option<&dyn DeviceMemory>, memory: &dyn HostAllocator) {
         self.free_all_wraps(device, memory);
         (self.state.get_mut()).visit_tables(&mut |table| free_table(table, memory));
     }

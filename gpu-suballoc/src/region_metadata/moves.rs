@@ -38,7 +38,8 @@ impl RegionMetadata {
         (state.table.root_mut(key)).is_some_and(|root| root.maps == 0 && root.state.begin_move())
     }
 
-    /// `exchange` moves the root to `to` within this lock, and says whether it did. Returns the resource to destroy, too.
+    /// `exchange` moves the root to `to` within this lock, and says whether it did. Returns the resource to destroy,
+    /// too.
     pub(crate) fn end_move(
         &self,
         key: RegionKey,

@@ -45,18 +45,13 @@ impl RegionMetadata {
         options: &RegionOptions<'_>,
     ) -> Result<NewRegion, GpuError> {
         let detail = RegionDetail::new(memory, options)?;
-        let reserved =
-            (lock_filled(&self.state, memory).map_err(GpuError::Host)).and_then(|mut state| {
-                let slot = state.table.reserve().ok_or(Limit::Records)?;
-                let description = description.map(|it| state.kinds.insert(*it));
-                Ok((slot, description.unwrap_or(NO_DESCRIPTION)))
-            });
+        let reserved = (lock_filled(&self.state, memory).map_err(GpuError::Host)).and_then(|mut state| {
+            let slot = state.table.reserve().ok_or(Limit::Records)?;
+            let description = description.map(|it| state.kinds.insert(*it));
+            Ok((slot, description.unwrap_or(NO_DESCRIPTION)))
+        });
         match reserved {
-            Ok((slot, description)) => Ok(NewRegion {
-                slot,
-                description,
-                detail,
-            }),
+            Ok((slot, description)) => Ok(NewRegion { slot, description, detail }),
             Err(error) => {
                 RegionDetail::free(detail, memory);
                 Err(error)
@@ -81,10 +76,7 @@ impl RegionMetadata {
         };
         root.set_resource(view.resource);
         let filled = self.state.lock().table.fill(slot, root);
-        filled.unwrap_or(RegionKey {
-            slot,
-            generation: 0,
-        })
+        filled.unwrap_or(RegionKey { slot, generation: 0 })
     }
 
     /// `read` runs within the lock: a move changes place and resource in one step.
@@ -114,7 +106,8 @@ impl RegionMetadata {
         Some(root.place(key.slot))
     }
 
-    /// A region in use is refused, unless it may `wait` for its last use; so is an own region whose place `check` refuses, within the lock.
+    /// A region in use is refused, unless it may `wait` for its last use; so is an own region whose place `check`
+    /// refuses, within the lock.
     pub(crate) fn begin_removal(
         &self,
         key: RegionKey,
@@ -195,10 +188,6 @@ impl MetadataState {
 
 impl RegionRecord {
     pub(super) fn removed(&self, slot: u32) -> RemovedRoot {
-        RemovedRoot {
-            place: self.place(slot),
-            view: self.view(),
-            description: self.description,
-        }
+        RemovedRoot { place: self.place(slot), view: self.view(), description: self.description }
     }
 }

@@ -82,10 +82,7 @@ impl RegionRecord {
     }
 
     pub(super) const fn is_root(&self) -> bool {
-        matches!(
-            self.kind,
-            RecordKind::Bare | RecordKind::Buffer | RecordKind::Image
-        )
+        matches!(self.kind, RecordKind::Bare | RecordKind::Buffer | RecordKind::Image)
     }
 
     pub(super) const fn is_used(&self) -> bool {
@@ -116,33 +113,20 @@ impl RegionRecord {
     }
 
     pub(super) fn view(&self) -> RootView {
-        RootView {
-            resource: self.resource(),
-            asked: self.size,
-        }
+        RootView { resource: self.resource(), asked: self.size }
     }
 
     pub(super) const fn place(&self, slot: u32) -> RegionPlace {
-        RegionPlace {
-            block: self.block,
-            node: self.link,
-            slot,
-        }
+        RegionPlace { block: self.block, node: self.link, slot }
     }
 
     pub(super) const fn key(&self, slot: u32) -> RegionKey {
-        RegionKey {
-            slot,
-            generation: self.generation,
-        }
+        RegionKey { slot, generation: self.generation }
     }
 
     pub(super) fn remove_map(&mut self, by_id: bool) -> Result<(), GpuMisuse> {
         let maps = self.maps.checked_sub(1).ok_or(GpuMisuse::NotMapped)?;
-        self.maps_by_id = self
-            .maps_by_id
-            .checked_sub(u16::from(by_id))
-            .ok_or(GpuMisuse::NotMapped)?;
+        self.maps_by_id = self.maps_by_id.checked_sub(u16::from(by_id)).ok_or(GpuMisuse::NotMapped)?;
         self.maps = maps;
         Ok(())
     }
@@ -150,11 +134,7 @@ impl RegionRecord {
     pub(super) fn begin_removal(&mut self, wait: bool) -> Result<RemovalTime, GpuMisuse> {
         let is_used = self.is_used();
         if self.state.is_live() && is_used && !wait {
-            return Err(if self.crops > 0 {
-                GpuMisuse::HasCrops
-            } else {
-                GpuMisuse::Mapped
-            });
+            return Err(if self.crops > 0 { GpuMisuse::HasCrops } else { GpuMisuse::Mapped });
         }
         self.state.begin_removal(is_used).ok_or(GpuMisuse::Stale)
     }
@@ -171,9 +151,10 @@ pub(crate) struct WrappedBuffer {
 
 /// The memory behind a wrapped buffer.
 ///
-/// The memory stays the application's. With `mapped` the allocator uses that pointer and never maps or unmaps the memory. Without it the
-/// allocator maps the whole object with the first mapping of a wrapped region, and unmaps it with the last: the application must not map it
-/// meanwhile (VUID-vkMapMemory-memory-00678). It must not be memory of the allocator's own.
+/// The memory stays the application's. With `mapped` the allocator uses that pointer and never maps or unmaps the
+/// memory. Without it the allocator maps the whole object with the first mapping of a wrapped region, and unmaps it
+/// with the last: the application must not map it meanwhile (VUID-vkMapMemory-memory-00678). It must not be memory of
+/// the allocator's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backing {
     /// The memory object that the buffer is bound to.
@@ -201,10 +182,7 @@ pub(super) struct RecordTable {
 
 impl RecordTable {
     pub(super) const fn new() -> Self {
-        Self {
-            records: Chunked::new(),
-            free: NONE,
-        }
+        Self { records: Chunked::new(), free: NONE }
     }
 
     pub(super) fn get(&self, number: u32) -> Option<&RegionRecord> {
@@ -229,11 +207,7 @@ impl RecordTable {
 
     pub(super) fn live(&mut self, key: RegionKey) -> Result<&mut RegionRecord, GpuMisuse> {
         let record = self.named_mut(key)?;
-        if record.state.is_live() {
-            Ok(record)
-        } else {
-            Err(GpuMisuse::Stale)
-        }
+        if record.state.is_live() { Ok(record) } else { Err(GpuMisuse::Stale) }
     }
 
     pub(super) fn root_at(&self, at: RegionPlace) -> Option<&RegionRecord> {
@@ -255,10 +229,7 @@ impl RecordTable {
     /// The slot's generation stays.
     pub(super) fn fill(&mut self, number: u32, record: RegionRecord) -> Option<RegionKey> {
         let slot = self.get_mut(number)?;
-        *slot = RegionRecord {
-            generation: slot.generation,
-            ..record
-        };
+        *slot = RegionRecord { generation: slot.generation, ..record };
         Some(slot.key(number))
     }
 
@@ -269,11 +240,7 @@ impl RecordTable {
             return;
         };
         let generation = slot.generation + u32::from(used);
-        *slot = RegionRecord {
-            link: next,
-            generation,
-            ..RegionRecord::NEW
-        };
+        *slot = RegionRecord { link: next, generation, ..RegionRecord::NEW };
         if generation <= LAST_GENERATION {
             self.free = number;
         }

@@ -35,20 +35,13 @@ impl RecordName {
     fn new(name: &[u8]) -> Self {
         let mut bytes = [0; MAX_NAME];
         let length = name.len().min(MAX_NAME);
-        bytes
-            .iter_mut()
-            .zip(name)
-            .for_each(|(copy, byte)| *copy = *byte);
-        Self {
-            bytes,
-            length: length as u8,
-        }
+        bytes.iter_mut().zip(name).for_each(|(copy, byte)| *copy = *byte);
+        Self { bytes, length: length as u8 }
     }
 
     fn as_str(&self) -> &str {
         let name = self.bytes.get(..usize::from(self.length));
-        name.and_then(|name| core::str::from_utf8(name).ok())
-            .unwrap_or_default()
+        name.and_then(|name| core::str::from_utf8(name).ok()).unwrap_or_default()
     }
 }
 
@@ -103,13 +96,7 @@ impl RegionMetadata {
             };
             let root = state.table.get(root).map(|it| it.key(root));
             if let (Some(root), Some(info)) = (root, state.info(number, record)) {
-                see(&AliasInfo {
-                    key: info.key,
-                    root,
-                    offset,
-                    size,
-                    info,
-                });
+                see(&AliasInfo { key: info.key, root, offset, size, info });
             }
         }
     }

@@ -1,8 +1,6 @@
 #![forbid(unsafe_code)]
 
-use crate::device::{
-    BufferInfo, BufferUsage, ExternalHandleTypes, ImageInfo, ImageTiling, NextChain, QueueFamilies,
-};
+use crate::device::{BufferInfo, BufferUsage, ExternalHandleTypes, ImageInfo, ImageTiling, NextChain, QueueFamilies};
 use crate::growable_vec::Slots;
 use crate::id::PoolId;
 use crate::memory_type::MemoryPreference;

@@ -30,11 +30,7 @@ pub(super) struct ReuseCache {
 
 impl ReuseCache {
     pub(super) const fn new(max_len: u32) -> Self {
-        Self {
-            entries: GrowableVec::new(),
-            max_len,
-            bytes: 0,
-        }
+        Self { entries: GrowableVec::new(), max_len, bytes: 0 }
     }
 
     fn remove(&mut self, index: usize) -> Option<ReusableBuffer> {
@@ -70,11 +66,7 @@ impl RegionMetadata {
     }
 
     /// The slot's next generation makes existing ids stale.
-    pub(crate) fn insert_reusable(
-        &self,
-        memory: &dyn HostAllocator,
-        gone: RemovedRoot,
-    ) -> Result<(), RemovedRoot> {
+    pub(crate) fn insert_reusable(&self, memory: &dyn HostAllocator, gone: RemovedRoot) -> Result<(), RemovedRoot> {
         let mut state = self.state.lock();
         let detail = state.keep(&gone);
         drop(state);
@@ -136,10 +128,7 @@ impl MetadataState {
         }
         let cache = &mut self.reuse_cache;
         let buffer = ReusableBuffer {
-            key: RegionKey {
-                slot,
-                generation: generation + 1,
-            },
+            key: RegionKey { slot, generation: generation + 1 },
             kind: gone.description,
             asked: gone.view.asked,
         };

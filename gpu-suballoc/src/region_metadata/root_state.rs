@@ -56,8 +56,8 @@ pub enum MoveOutcome {
 pub enum MoveResult {
     /// The region is at the new place; the old resource was destroyed and the old place freed.
     Moved,
-    /// The region is at the old place: by its outcome, because it was mapped or cropped during the pass, or because it has no second
-    /// resource.
+    /// The region is at the old place: by its outcome, because it was mapped or cropped during the pass, or because it
+    /// has no second resource.
     Stayed,
     /// The region was freed by its outcome.
     Destroyed,
@@ -114,7 +114,8 @@ impl RootState {
         }
     }
 
-    /// `exchange` changes the place, and says whether it did; it is called for [`MoveOutcome::Copied`] alone, unless the root was used.
+    /// `exchange` changes the place, and says whether it did; it is called for [`MoveOutcome::Copied`] alone, unless
+    /// the root was used.
     pub(crate) fn end_move(
         &mut self,
         outcome: MoveOutcome,

@@ -41,11 +41,7 @@ impl RegionMetadata {
     }
 
     /// The caller's mapping is counted, so the memory stays mapped.
-    pub(crate) fn map_foreign(
-        &self,
-        number: u32,
-        device: &dyn DeviceMemory,
-    ) -> Result<NonNull<u8>, GpuError> {
+    pub(crate) fn map_foreign(&self, number: u32, device: &dyn DeviceMemory) -> Result<NonNull<u8>, GpuError> {
         let mut tries = 0u32;
         loop {
             let (memory, size, step) = {
@@ -85,11 +81,7 @@ impl RegionMetadata {
         }
     }
 
-    pub(super) fn free_all_wraps(
-        &mut self,
-        device: Option<&dyn DeviceMemory>,
-        memory: &dyn HostAllocator,
-    ) {
+    pub(super) fn free_all_wraps(&mut self, device: Option<&dyn DeviceMemory>, memory: &dyn HostAllocator) {
         let state = self.state.get_mut();
         let mut number = 0;
         while let Some(record) = state.table.get_mut(number) {
@@ -131,22 +123,17 @@ impl MetadataState {
         self.wraps.fill(buffer, wrap);
         self.counts.wrapped_bytes = bytes;
         self.counts.wrapped += 1;
-        let record = RegionRecord {
-            kind: RecordKind::Wrapped,
-            link: buffer,
-            detail: detail.take(),
-            ..RegionRecord::NEW
-        };
+        let record =
+            RegionRecord { kind: RecordKind::Wrapped, link: buffer, detail: detail.take(), ..RegionRecord::NEW };
         let filled = self.table.fill(slot, record);
         filled.ok_or_else(|| GpuMisuse::Stale.into())
     }
 
     fn share_foreign(&mut self, wrap: &WrappedBuffer) -> Option<u32> {
-        let backing = wrap.backing.filter(|backing| {
-            backing.mapped.is_none() && backing.properties.contains(PropertyFlags::HOST_VISIBLE)
-        })?;
-        let is_it =
-            |(number, one): (u32, &ForeignMemory)| (one.memory == backing.memory).then_some(number);
+        let backing = wrap
+            .backing
+            .filter(|backing| backing.mapped.is_none() && backing.properties.contains(PropertyFlags::HOST_VISIBLE))?;
+        let is_it = |(number, one): (u32, &ForeignMemory)| (one.memory == backing.memory).then_some(number);
         let there = self.foreign.each().find_map(is_it);
         if let Some(number) = there {
             self.foreign.get_mut(number)?.users += 1;
@@ -155,12 +142,7 @@ impl MetadataState {
         let number = self.foreign.reserve()?;
         self.foreign.fill(
             number,
-            ForeignMemory {
-                memory: backing.memory,
-                size: backing.memory_size,
-                users: 1,
-                map: MapCount::NONE,
-            },
+            ForeignMemory { memory: backing.memory, size: backing.memory_size, users: 1, map: MapCount::NONE },
         );
         Some(number)
     }

@@ -31,12 +31,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             more = more.saturating_mul(2).saturating_add(16);
             self.copy(&mut map);
         }
-        let MemoryMap {
-            ranges,
-            crops,
-            names,
-            ..
-        } = &mut map;
+        let MemoryMap { ranges, crops, names, .. } = &mut map;
         let (ranges, crops) = (&mut ranges.items, &mut crops.items);
         for range in ranges.as_mut_slice().iter_mut().chain(crops.as_mut_slice()) {
             // A region that was freed meanwhile has no record.
@@ -62,8 +57,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.records.each_alias(&mut |alias| {
             let id = |key| Some(RegionId::new(self.tag, key));
             let placement = RangePlacement::Wrapped;
-            let mut range =
-                RangeView::unowned(alias.offset, alias.size, RangeUse::Region, placement);
+            let mut range = RangeView::unowned(alias.offset, alias.size, RangeUse::Region, placement);
             range.id = id(alias.key);
             if alias.key != alias.root {
                 range.root = id(alias.root);
@@ -73,12 +67,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             range.resource = RegionResource::Buffer;
             map.put_block(wrapped_block(alias));
             if alias.offset > 0 {
-                map.put_range(RangeView::unowned(
-                    0,
-                    alias.offset,
-                    RangeUse::Free,
-                    placement,
-                ));
+                map.put_range(RangeView::unowned(0, alias.offset, RangeUse::Free, placement));
             }
             map.put_range(range);
         });
@@ -130,19 +119,17 @@ pub struct CorruptedMargin<'m> {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Checks the margin of each region in host-visible memory ([`MemoryOptions::margin`](crate::pool::MemoryOptions::margin)), and reports
-    /// the overwritten ones. A write in front of a region is reported with the region before it. Returns the number of checked margins.
+    /// Checks the margin of each region in host-visible memory
+    /// ([`MemoryOptions::margin`](crate::pool::MemoryOptions::margin)), and reports the overwritten ones. A write in
+    /// front of a region is reported with the region before it. Returns the number of checked margins.
     ///
-    /// The device must have finished its writes. This call waits for a moment at which no thread is about to write a margin, and reports
-    /// nothing if there is none for some tens of microseconds. `report` is called without a lock.
+    /// The device must have finished its writes. This call waits for a moment at which no thread is about to write a
+    /// margin, and reports nothing if there is none for some tens of microseconds. `report` is called without a lock.
     ///
     /// # Errors
     /// The host memory for a [`MemoryMap`] was refused.
     #[doc(alias("vmaCheckCorruption", "VMA_DEBUG_MARGIN"))]
-    pub fn check_corruption(
-        &self,
-        mut report: impl FnMut(&CorruptedMargin<'_>),
-    ) -> Result<u64, GpuError> {
+    pub fn check_corruption(&self, mut report: impl FnMut(&CorruptedMargin<'_>)) -> Result<u64, GpuError> {
         if self.pools.margin() == 0 {
             return Ok(0);
         }

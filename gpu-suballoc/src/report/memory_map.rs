@@ -5,9 +5,11 @@ use crate::view::{BlockView, RangeUse, RangeView, RegionResource};
 use alloc_core::{HostAllocator, HostError, Scope, Scoped, TryVec};
 use core::fmt;
 
-/// All device memory of an allocator at one moment, copied by [`GpuAllocator::memory_map`](crate::GpuAllocator::memory_map).
+/// All device memory of an allocator at one moment, copied by
+/// [`GpuAllocator::memory_map`](crate::GpuAllocator::memory_map).
 ///
-/// Each block is copied within one lock of its pool, so its ranges are consistent; pools are copied one after the other.
+/// Each block is copied within one lock of its pool, so its ranges are consistent; pools are copied one after the
+/// other.
 pub struct MemoryMap<'a> {
     pub(super) blocks: MapList<'a, BlockView>,
     pub(super) ranges: MapList<'a, RangeView>,
@@ -50,18 +52,9 @@ impl<'a> MemoryMap<'a> {
     pub(super) fn new_in(host: &'a dyn HostAllocator) -> Self {
         let memory = Scoped::new(host, Scope::Object);
         Self {
-            blocks: MapList {
-                items: TryVec::new_in(memory),
-                missing: 0,
-            },
-            ranges: MapList {
-                items: TryVec::new_in(memory),
-                missing: 0,
-            },
-            crops: MapList {
-                items: TryVec::new_in(memory),
-                missing: 0,
-            },
+            blocks: MapList { items: TryVec::new_in(memory), missing: 0 },
+            ranges: MapList { items: TryVec::new_in(memory), missing: 0 },
+            crops: MapList { items: TryVec::new_in(memory), missing: 0 },
             names: TryVec::new_in(memory),
         }
     }
@@ -94,9 +87,7 @@ impl MemoryMap<'_> {
     pub fn name(&self, range: &RangeView) -> Option<&str> {
         let (first, count) = (range.name.0 as usize, range.name.1 as usize);
         let bytes = self.names.get(first..first.saturating_add(count))?;
-        core::str::from_utf8(bytes)
-            .ok()
-            .filter(|name| !name.is_empty())
+        core::str::from_utf8(bytes).ok().filter(|name| !name.is_empty())
     }
 
     pub(super) fn is_whole(&self) -> bool {
@@ -140,22 +131,13 @@ impl MemoryMap<'_> {
     /// All live regions: owned ones, wrapped ones, crops.
     #[doc(alias("report_memory_leaks"))]
     pub fn leaks(&self) -> impl Iterator<Item = RegionLeak<'_>> {
-        let regions = self
-            .blocks_with_ranges()
-            .flat_map(|(block, ranges)| ranges.iter().map(move |range| (block.memory, range)));
+        let regions =
+            self.blocks_with_ranges().flat_map(|(block, ranges)| ranges.iter().map(move |range| (block.memory, range)));
         let crops = self.crops().iter().map(|crop| (0, crop));
-        regions
-            .chain(crops)
-            .filter(|(_, range)| range.range_use == RangeUse::Region)
-            .filter_map(|(memory, range)| {
-                let name = self.name(range);
-                Some(RegionLeak {
-                    id: range.id?,
-                    name,
-                    memory,
-                    range,
-                })
-            })
+        regions.chain(crops).filter(|(_, range)| range.range_use == RangeUse::Region).filter_map(|(memory, range)| {
+            let name = self.name(range);
+            Some(RegionLeak { id: range.id?, name, memory, range })
+        })
     }
 }
 
@@ -169,15 +151,7 @@ impl RegionLeak<'_> {
 
 impl fmt::Display for RegionLeak<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RangeView {
-            offset,
-            resource,
-            root,
-            placement,
-            tag,
-            site,
-            ..
-        } = *self.range;
+        let RangeView { offset, resource, root, placement, tag, site, .. } = *self.range;
         let what = match (root, resource) {
             (Some(_), _) => "crop",
             (_, RegionResource::Unknown) => "region",
@@ -185,12 +159,7 @@ impl fmt::Display for RegionLeak<'_> {
             (_, RegionResource::Buffer) => "buffer",
             (_, RegionResource::ImageLinear | RegionResource::ImageOptimal) => "image",
         };
-        write!(
-            f,
-            "{what} {} of {} bytes at offset {offset:#x}",
-            self.id,
-            self.size()
-        )?;
+        write!(f, "{what} {} of {} bytes at offset {offset:#x}", self.id, self.size())?;
         if let Some(root) = root {
             write!(f, " of {root}")?;
         }

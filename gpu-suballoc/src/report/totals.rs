@@ -45,10 +45,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         for pool in (0..BlockRef::POOLS as u16).filter_map(|index| self.pools.totals(index)) {
             let of_type = stats.types.get_mut(pool.memory_type as usize);
             let of_heap = stats.heaps.get_mut(pool.heap as usize);
-            for sum in [Some(&mut stats.total), of_type, of_heap]
-                .into_iter()
-                .flatten()
-            {
+            for sum in [Some(&mut stats.total), of_type, of_heap].into_iter().flatten() {
                 sum.add(&pool.totals);
             }
         }
@@ -64,10 +61,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// [`GpuMisuse::NoSuchPool`].
     pub fn pool_stats(&self, pool: PoolId) -> Result<MemoryTotals, GpuError> {
-        let totals = self
-            .pools
-            .totals(pool.index)
-            .filter(|own| own.generation == pool.generation && pool.tag == self.tag);
+        let totals =
+            self.pools.totals(pool.index).filter(|own| own.generation == pool.generation && pool.tag == self.tag);
         Ok(totals.ok_or(GpuMisuse::NoSuchPool)?.totals)
     }
 }
@@ -76,8 +71,7 @@ impl fmt::Display for GpuStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = ["blocks", "bytes", "dedicated", "regions", "in use", "free"];
         write!(f, "{:<10}", "memory")?;
-        head.iter()
-            .try_for_each(|column| write!(f, "{column:>11}"))?;
+        head.iter().try_for_each(|column| write!(f, "{column:>11}"))?;
         row(f, "all", None, &self.total)?;
         for (name, totals) in [("heap", &self.heaps[..]), ("type", &self.types[..])] {
             for (index, totals) in totals.iter().enumerate() {
@@ -111,12 +105,7 @@ impl fmt::Display for GpuStats {
     }
 }
 
-fn row(
-    f: &mut fmt::Formatter<'_>,
-    name: &str,
-    index: Option<usize>,
-    totals: &MemoryTotals,
-) -> fmt::Result {
+fn row(f: &mut fmt::Formatter<'_>, name: &str, index: Option<usize>, totals: &MemoryTotals) -> fmt::Result {
     match index {
         Some(index) => write!(f, "\n{name} {index:<5}")?,
         None => write!(f, "\n{name:<10}")?,

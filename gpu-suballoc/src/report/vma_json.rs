@@ -1,7 +1,7 @@
 //! A memory map as JSON with the keys of the Vulkan Memory Allocator's `vmaBuildStatsString`.
 //!
-//! Tools that draw such files can read it: the `Suballocations` of a block tile it, and `Type` is one of VMA's values. Keys that VMA does
-//! not have: `HostBytes`, `EmptyBytes`, `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`.
+//! Tools that draw such files can read it: the `Suballocations` of a block tile it, and `Type` is one of VMA's values.
+//! Keys that VMA does not have: `HostBytes`, `EmptyBytes`, `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`.
 
 use core::fmt::{self, Write};
 
@@ -23,11 +23,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// An error of the sink.
     #[doc(alias("vmaBuildStatsString"))]
     pub fn write_json(&self, map: &MemoryMap<'_>, sink: &mut dyn Write) -> fmt::Result {
-        let head = DumpContext {
-            properties: self.device().properties(),
-            pools: &self.pools,
-            stats: &self.stats(),
-        };
+        let head = DumpContext { properties: self.device().properties(), pools: &self.pools, stats: &self.stats() };
         map.write_vma_json(&head, sink)
     }
 }
@@ -52,12 +48,9 @@ impl MemoryMap<'_> {
     fn heaps(&self, json: &mut Json<'_>, head: &DumpContext<'_>) -> fmt::Result {
         let types = head.properties.types;
         for (index, heap) in (0u32..).zip(head.properties.heaps) {
-            let of_heap =
-                |block: &BlockView| type_of(head, block).is_some_and(|of| of.heap_index == index);
+            let of_heap = |block: &BlockView| type_of(head, block).is_some_and(|of| of.heap_index == index);
             json.object_at(format_args!("Heap {index}"), |json| {
-                json.list_at("Flags", |json| {
-                    heap.flags.names().try_for_each(|name| json.text(name))
-                })?;
+                json.list_at("Flags", |json| heap.flags.names().try_for_each(|name| json.text(name)))?;
                 json.plain("Size", heap.size)?;
                 let HeapBudget { budget, usage } = head.pools.heap_budget(index);
                 json.object_at("Budget", |json| {
@@ -65,12 +58,9 @@ impl MemoryMap<'_> {
                 })?;
                 self.figures(json, "Stats", of_heap)?;
                 json.object_at("MemoryPools", |json| {
-                    for (number, of) in (0u32..).zip(types).filter(|(_, of)| of.heap_index == index)
-                    {
+                    for (number, of) in (0u32..).zip(types).filter(|(_, of)| of.heap_index == index) {
                         json.object_at(format_args!("Type {number}"), |json| {
-                            json.list_at("Flags", |json| {
-                                of.properties.names().try_for_each(|name| json.text(name))
-                            })?;
+                            json.list_at("Flags", |json| of.properties.names().try_for_each(|name| json.text(name)))?;
                             self.figures(json, "Stats", |block| block.memory_type == Some(number))
                         })?;
                     }
@@ -94,11 +84,8 @@ impl MemoryMap<'_> {
 
     fn custom_pools(&self, json: &mut Json<'_>, head: &DumpContext<'_>) -> fmt::Result {
         for number in 0..head.properties.types.len() as u32 {
-            let mut pools = self
-                .blocks()
-                .iter()
-                .filter(|block| block.is_custom && block.memory_type == Some(number))
-                .peekable();
+            let mut pools =
+                self.blocks().iter().filter(|block| block.is_custom && block.memory_type == Some(number)).peekable();
             if pools.peek().is_none() {
                 continue;
             }
@@ -124,10 +111,8 @@ impl MemoryMap<'_> {
     fn pool(&self, json: &mut Json<'_>, of_pool: impl Fn(&BlockView) -> bool) -> fmt::Result {
         let is_shared = |block: &BlockView| block.content == BlockContent::Shared;
         json.object_at("Blocks", |json| {
-            for (number, (block, ranges)) in self
-                .blocks_with_ranges()
-                .enumerate()
-                .filter(|(_, each)| of_pool(each.0) && is_shared(each.0))
+            for (number, (block, ranges)) in
+                self.blocks_with_ranges().enumerate().filter(|(_, each)| of_pool(each.0) && is_shared(each.0))
             {
                 json.object_at(number, |json| self.block(json, block, ranges))?;
             }
@@ -145,10 +130,7 @@ impl MemoryMap<'_> {
         let figures = [
             ("MapRefCount", u64::from(block.maps)),
             ("TotalBytes", block.size),
-            (
-                "UnusedBytes",
-                block.size.saturating_sub(sums.allocations.bytes),
-            ),
+            ("UnusedBytes", block.size.saturating_sub(sums.allocations.bytes)),
             ("Allocations", sums.allocations.count),
             ("UnusedRanges", sums.unused.count),
         ];
@@ -177,8 +159,7 @@ impl MemoryMap<'_> {
         if range.tag != 0 {
             json.string("CustomData", format_args!("{:#018x}", range.tag))?;
         }
-        self.name(range)
-            .map_or(Ok(()), |name| json.string("Name", name))
+        self.name(range).map_or(Ok(()), |name| json.string("Name", name))
     }
 
     fn regions(&self, of: impl Fn(&BlockView) -> bool) -> impl Iterator<Item = &RangeView> {
@@ -188,15 +169,8 @@ impl MemoryMap<'_> {
             .filter(|range| range.range_use == RangeUse::Region)
     }
 
-    fn figures(
-        &self,
-        json: &mut Json<'_>,
-        key: &str,
-        which: impl Fn(&BlockView) -> bool,
-    ) -> fmt::Result {
-        let own = self
-            .blocks_with_ranges()
-            .filter(|(block, _)| block.content != BlockContent::Wrapped && which(block));
+    fn figures(&self, json: &mut Json<'_>, key: &str, which: impl Fn(&BlockView) -> bool) -> fmt::Result {
+        let own = self.blocks_with_ranges().filter(|(block, _)| block.content != BlockContent::Wrapped && which(block));
         json.object_at(key, |json| Figures::of(own).write(json))
     }
 }
@@ -251,35 +225,21 @@ impl Figures {
         ];
         write_figures(json, &figures)?;
         if let Some((least, most)) = self.allocations.range {
-            write_figures(
-                json,
-                &[("AllocationSizeMin", least), ("AllocationSizeMax", most)],
-            )?;
+            write_figures(json, &[("AllocationSizeMin", least), ("AllocationSizeMax", most)])?;
         }
         if let Some((least, most)) = self.unused.range {
-            write_figures(
-                json,
-                &[("UnusedRangeSizeMin", least), ("UnusedRangeSizeMax", most)],
-            )?;
+            write_figures(json, &[("UnusedRangeSizeMin", least), ("UnusedRangeSizeMax", most)])?;
         }
         Ok(())
     }
 }
 
 fn general(json: &mut Json<'_>, head: &DumpContext<'_>) -> fmt::Result {
-    let DeviceProperties {
-        limits,
-        heaps,
-        types,
-        ..
-    } = &head.properties;
+    let DeviceProperties { limits, heaps, types, .. } = &head.properties;
     let (stats, total) = (head.stats, &head.stats.total);
     json.string("API", "Vulkan")?;
     let figures = [
-        (
-            "maxMemoryAllocationCount",
-            u64::from(limits.max_memory_allocation_count),
-        ),
+        ("maxMemoryAllocationCount", u64::from(limits.max_memory_allocation_count)),
         ("bufferImageGranularity", limits.buffer_image_granularity),
         ("nonCoherentAtomSize", limits.non_coherent_atom_size),
         ("memoryHeapCount", heaps.len() as u64),
@@ -294,9 +254,7 @@ fn general(json: &mut Json<'_>, head: &DumpContext<'_>) -> fmt::Result {
 }
 
 fn write_figures(json: &mut Json<'_>, figures: &[(&str, u64)]) -> fmt::Result {
-    figures
-        .iter()
-        .try_for_each(|(key, figure)| json.plain(key, *figure))
+    figures.iter().try_for_each(|(key, figure)| json.plain(key, *figure))
 }
 
 fn type_of<'a>(head: &DumpContext<'a>, block: &BlockView) -> Option<&'a MemoryType> {
@@ -306,9 +264,7 @@ fn type_of<'a>(head: &DumpContext<'a>, block: &BlockView) -> Option<&'a MemoryTy
 fn preferred_size(json: &mut Json<'_>, head: &DumpContext<'_>, pool: u32) -> fmt::Result {
     let pool = u16::try_from(pool).ok();
     let totals = pool.and_then(|pool| head.pools.totals(pool));
-    totals.map_or(Ok(()), |totals| {
-        json.plain("PreferredBlockSize", totals.preferred_block)
-    })
+    totals.map_or(Ok(()), |totals| json.plain("PreferredBlockSize", totals.preferred_block))
 }
 
 const fn resource_name(resource: RegionResource) -> &'static str {

@@ -2,13 +2,9 @@
 
 use crate::*;
 
-/// 2000 pieces of 64 bytes to 4 MiB, of which one is replaced at each turn: the most bytes reserved over the most that lived, in thousandths,
-/// after each of so many turns.
-fn reserved_over_live<const N: usize>(
-    seed: u64,
-    lifetimes: [Lifetime; 4],
-    turns: [usize; N],
-) -> [u64; N] {
+/// 2000 pieces of 64 bytes to 4 MiB, of which one is replaced at each turn: the most bytes reserved over the most that
+/// lived, in thousandths, after each of so many turns.
+fn reserved_over_live<const N: usize>(seed: u64, lifetimes: [Lifetime; 4], turns: [usize; N]) -> [u64; N] {
     let mock = MockDevice::new(Nvidia, FromGlobalAlloc::<System>::SYSTEM);
     let gpu = over(&mock, FromGlobalAlloc::SYSTEM);
     let mut rng = Rng::new(seed);
@@ -16,11 +12,7 @@ fn reserved_over_live<const N: usize>(
     let (mut bytes, mut peak, mut turn) = (0, 0, 0);
     let ratios = turns.map(|end| {
         while turn < end {
-            let at = if turn < live.len() {
-                turn
-            } else {
-                rng.below(2000) as usize
-            };
+            let at = if turn < live.len() { turn } else { rng.below(2000) as usize };
             if let Some(region) = live[at].take() {
                 bytes -= region.size();
                 gpu.free(region).unwrap();
@@ -56,11 +48,7 @@ fn di13_a_churn_of_mixed_sizes_reserves_little_more_than_its_peak() {
 /// Also after a hundred million turns with `STEWARD_LONG` (for release builds).
 #[test]
 fn di13_what_is_reserved_does_not_creep() {
-    let late = if std::env::var_os("STEWARD_LONG").is_some() {
-        100_000_000
-    } else {
-        200_000
-    };
+    let late = if std::env::var_os("STEWARD_LONG").is_some() { 100_000_000 } else { 200_000 };
     let (brief, any, lasting) = (Transient, Unknown, Persistent);
     let [early, late] = reserved_over_live(5, [brief, any, any, lasting], [20_000, late]);
     assert!(late <= early + 10, "{early}, then {late}");

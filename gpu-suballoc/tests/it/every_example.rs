@@ -33,14 +33,7 @@ fn run(name: &str, manifest: Option<&OsStr>) -> Option<String> {
 /// What the first lines of an example promise.
 fn promised(name: &str) -> &'static [&'static str] {
     match name {
-        "tracked_application" => &[
-            "application",
-            "instance",
-            "gpu-suballoc",
-            "vertices",
-            "staging",
-            "nothing is left",
-        ],
+        "tracked_application" => &["application", "instance", "gpu-suballoc", "vertices", "staging", "nothing is left"],
         "two_contexts" => &[
             "first: 4 kernels compiled, 4 found in the cache\nsecond: 4 kernels compiled, 4 found in the cache\n",
             "\nfirst released: 4 kernels, 1 memory objects of ",
@@ -78,11 +71,7 @@ fn run_all(manifest: Option<&OsStr>) -> Option<String> {
 #[test]
 fn h26_every_example_runs_on_the_first_device() {
     if run_all(None).is_none() {
-        testkit::skip(
-            "lavapipe",
-            "h26_every_example_runs_on_the_first_device",
-            "no driver",
-        );
+        testkit::skip("lavapipe", "h26_every_example_runs_on_the_first_device", "no driver");
     }
 }
 

@@ -1,4 +1,5 @@
-//! Stacks, double stacks and rings: what the random programs of `range_model` do not show of virtual blocks, and pools on every profile.
+//! Stacks, double stacks and rings: what the random programs of `range_model` do not show of virtual blocks, and pools
+//! on every profile.
 
 use crate::regions::{Gpu, everywhere};
 use crate::*;
@@ -9,9 +10,7 @@ const SIZE: u64 = 1 << 16;
 #[test]
 fn ge6_a_ring_is_used_to_the_last_byte() {
     let mut ring = VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, SIZE, 256, Ring).unwrap();
-    let mut live: VecDeque<_> = (0..4)
-        .map(|_| ring.allocate(SIZE / 4, 1).unwrap())
-        .collect();
+    let mut live: VecDeque<_> = (0..4).map(|_| ring.allocate(SIZE / 4, 1).unwrap()).collect();
     for _ in 0..100 {
         assert_eq!(ring.allocate(1, 1), Err(VirtualBlockError::Full));
         let oldest = live.pop_front().unwrap();
@@ -25,16 +24,13 @@ fn ge6_a_ring_is_used_to_the_last_byte() {
 #[test]
 fn h98_ge6_blocks_of_each_algorithm_refuse_what_makes_no_sense() {
     for algorithm in LINEAR.into_iter().chain([General]) {
-        let make = |size, granule| {
-            VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, size, granule, algorithm)
-                .map(|_| ())
-        };
+        let make =
+            |size, granule| VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, size, granule, algorithm).map(|_| ());
         assert_eq!(make(1 << 16, 3), Err(VirtualBlockError::Granule));
         assert_eq!(make(255, 256), Err(VirtualBlockError::ZeroSize));
         assert_eq!(make(1 << 40, 1), Err(VirtualBlockError::TooLarge));
-        let [mut block, mut other] = each(|| {
-            VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, SIZE, 256, algorithm).unwrap()
-        });
+        let [mut block, mut other] =
+            each(|| VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, SIZE, 256, algorithm).unwrap());
         // Both are the first of their block: they have the same number.
         let range = block.allocate(256, 1).unwrap().allocation;
         let theirs = other.allocate(256, 1).unwrap().allocation;
@@ -46,22 +42,14 @@ fn h98_ge6_blocks_of_each_algorithm_refuse_what_makes_no_sense() {
         assert_eq!(block.info(range).unwrap().user_data, 9);
         assert_eq!(block.allocate(0, 1), Err(VirtualBlockError::ZeroSize));
         for alignment in [0, 3] {
-            assert_eq!(
-                block.allocate(1, alignment),
-                Err(VirtualBlockError::Alignment)
-            );
+            assert_eq!(block.allocate(1, alignment), Err(VirtualBlockError::Alignment));
         }
         for size in [SIZE + 1, 1 << 63, u64::MAX - 15, u64::MAX] {
             assert_eq!(block.allocate(size, 1), Err(VirtualBlockError::TooLarge));
         }
-        assert_eq!(
-            block.allocate(256, 1 << 63),
-            Err(VirtualBlockError::TooLarge)
-        );
-        let upper = block.allocate_with(&VirtualAllocationOptions {
-            upper_address: true,
-            ..VirtualAllocationOptions::new(256, 1)
-        });
+        assert_eq!(block.allocate(256, 1 << 63), Err(VirtualBlockError::TooLarge));
+        let upper = block
+            .allocate_with(&VirtualAllocationOptions { upper_address: true, ..VirtualAllocationOptions::new(256, 1) });
         if matches!(algorithm, DoubleStack | General) {
             assert_eq!(upper.map(|range| range.offset), Ok(SIZE - 256));
         } else {
@@ -73,11 +61,7 @@ fn h98_ge6_blocks_of_each_algorithm_refuse_what_makes_no_sense() {
 /// A pool of this kind in the first memory type, on every profile.
 fn pools(algorithm: BlockAlgorithm, body: impl Fn(&Gpu<'_>, RegionOptions<'_>)) {
     everywhere(AllocatorOptions::default(), |s| {
-        let options = PoolOptions {
-            algorithm,
-            block_size: Some(SIZE),
-            ..PoolOptions::new(0)
-        };
+        let options = PoolOptions { algorithm, block_size: Some(SIZE), ..PoolOptions::new(0) };
         let pool = s.gpu.create_pool(&options).unwrap();
         body(s.gpu, RegionOptions::new().pool(pool));
         s.gpu.destroy_pool(pool).expect("no region lives");
@@ -90,20 +74,10 @@ const QUARTER: ResourceRequirements = ResourceRequirements::new(SIZE / 4, 256);
 fn ge6_a_pool_frees_in_its_order_and_says_so_otherwise() {
     for algorithm in LINEAR {
         pools(algorithm, |gpu, options| {
-            let mut live: VecDeque<Region> = (0..4)
-                .map(|_| gpu.allocate(&QUARTER, &options).unwrap())
-                .collect();
-            assert!(
-                gpu.allocate(&ResourceRequirements::new(1, 1), &options)
-                    .is_err()
-            );
+            let mut live: VecDeque<Region> = (0..4).map(|_| gpu.allocate(&QUARTER, &options).unwrap()).collect();
+            assert!(gpu.allocate(&ResourceRequirements::new(1, 1), &options).is_err());
             let next_of = |live: &mut VecDeque<Region>| {
-                if algorithm == Ring {
-                    live.pop_front()
-                } else {
-                    live.pop_back()
-                }
-                .unwrap()
+                if algorithm == Ring { live.pop_front() } else { live.pop_back() }.unwrap()
             };
             let wrong = live.remove(1).expect("in the middle");
             let id = wrong.id();
@@ -118,25 +92,18 @@ fn ge6_a_pool_frees_in_its_order_and_says_so_otherwise() {
             // Given up before its turn: gone for its owner, and its room later.
             gpu.free_when_unused(wrong).expect("whenever that is");
             assert_eq!(gpu.free_id(id), refusal(Stale));
-            assert!(
-                gpu.allocate(&QUARTER, &options).is_err(),
-                "its room is not there yet"
-            );
+            assert!(gpu.allocate(&QUARTER, &options).is_err(), "its room is not there yet");
             let next = next_of(&mut live);
             let at = next.offset();
             gpu.free(next).expect("it is its turn");
-            let again = gpu
-                .allocate(&QUARTER, &options)
-                .expect("where the last one was");
+            let again = gpu.allocate(&QUARTER, &options).expect("where the last one was");
             assert_eq!(again.offset(), at);
             live.push_back(again);
             while !live.is_empty() {
                 let next = next_of(&mut live);
                 gpu.free(next).unwrap();
             }
-            let all = gpu
-                .allocate(&ResourceRequirements::new(SIZE, 1), &options)
-                .expect("all of it came back");
+            let all = gpu.allocate(&ResourceRequirements::new(SIZE, 1), &options).expect("all of it came back");
             gpu.free(all).unwrap();
         });
     }
@@ -180,10 +147,7 @@ fn ge6_a_pool_of_two_stacks_grows_from_both_ends() {
         let one = gpu.allocate(&QUARTER, &options).unwrap();
         let two = gpu.allocate(&QUARTER, &upper).unwrap();
         let three = gpu.allocate(&QUARTER, &upper).unwrap();
-        assert_eq!(
-            [&one, &two, &three].map(Region::offset),
-            [0, SIZE / 4 * 3, SIZE / 2]
-        );
+        assert_eq!([&one, &two, &three].map(Region::offset), [0, SIZE / 4 * 3, SIZE / 2]);
         let refused = gpu.free(two).expect_err("three is newer");
         assert_eq!(refused.error, OutOfOrder.into());
         gpu.free(one).expect("the newest of its end");
@@ -213,8 +177,7 @@ fn ge6_a_batch_that_finds_no_room_leaves_a_linear_pool_as_it_was() {
                 assert_eq!(gpu.stats().total.regions, 1);
             }
             let mut batch = [const { None }; 3];
-            gpu.allocate_batch(&QUARTER, &options, &mut batch)
-                .expect("three more fit");
+            gpu.allocate_batch(&QUARTER, &options, &mut batch).expect("three more fit");
             let mut all = Vec::from_iter(std::iter::once(Some(first)).chain(batch));
             if algorithm != Ring {
                 all.reverse();
@@ -233,14 +196,9 @@ fn ge6_a_ring_keeps_its_reserve_when_it_is_drained() {
         block.reserve(200).unwrap();
         memory.arm(Fault::From(0));
         for _ in 0..2 {
-            let mut live: VecDeque<_> = (0..200)
-                .map(|_| block.allocate(16, 16).expect("reserved").allocation)
-                .collect();
-            while let Some(next) = if algorithm == Ring {
-                live.pop_front()
-            } else {
-                live.pop_back()
-            } {
+            let mut live: VecDeque<_> =
+                (0..200).map(|_| block.allocate(16, 16).expect("reserved").allocation).collect();
+            while let Some(next) = if algorithm == Ring { live.pop_front() } else { live.pop_back() } {
                 block.free(next).unwrap();
             }
         }

@@ -1,4 +1,5 @@
-//! All tests of the crate that may share a process. Beside this file stand those that open a driver or count what the process allocates.
+//! All tests of the crate that may share a process. Beside this file stand those that open a driver or count what the
+//! process allocates.
 
 #![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
@@ -31,17 +32,15 @@ mod unwinding_host;
 mod virtual_block;
 
 use alloc_core::{
-    Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Rejected,
-    Scope, Scoped, TryVec,
+    Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Rejected, Scope, Scoped, TryVec,
 };
 use ash::vk;
 use ash::vk::Handle;
 use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BlockAlgorithm, BufferInfo, BufferUsage, DeviceContexts,
-    DeviceGroup, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, ImageInfo, ImageUsage, Lifetime,
-    MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region, RegionId, RegionOptions,
-    ResourceKind, ResourceRequirements, ShaderCache, VirtualBlock,
+    AllocatorOptions, AshDevice, BlockAlgorithm, BufferInfo, BufferUsage, DeviceContexts, DeviceGroup, DeviceMemory,
+    GpuAllocator, GpuError, GpuMisuse, ImageInfo, ImageUsage, Lifetime, MemoryPreference, PoolId, PoolOptions,
+    PropertyFlags, Region, RegionId, RegionOptions, ResourceKind, ResourceRequirements, ShaderCache, VirtualBlock,
 };
 use gpu_suballoc::{
     BlockAlgorithm::*,
@@ -86,21 +85,14 @@ fn over<D: DeviceMemory, A: HostAllocator>(device: D, host: A) -> GpuAllocator<D
     over_with(device, host, AllocatorOptions::default())
 }
 
-fn over_with<D: DeviceMemory, A: HostAllocator>(
-    device: D,
-    host: A,
-    options: AllocatorOptions,
-) -> GpuAllocator<D, A> {
+fn over_with<D: DeviceMemory, A: HostAllocator>(device: D, host: A, options: AllocatorOptions) -> GpuAllocator<D, A> {
     // SAFETY: a mock, which says what is wrong; infos are valid, and nothing runs on it when a region is freed.
     let made = unsafe { GpuAllocator::new(device, host, options) };
     made.map_err(|refused| refused.error).unwrap()
 }
 
 fn end<D: DeviceMemory, A: HostAllocator>(gpu: GpuAllocator<D, A>) {
-    gpu.close()
-        .map_err(|refused| refused.error)
-        .map(drop)
-        .unwrap();
+    gpu.close().map_err(|refused| refused.error).map(drop).unwrap();
 }
 
 const COPIED: BufferUsage =

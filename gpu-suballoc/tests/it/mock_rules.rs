@@ -11,7 +11,8 @@ const RGBA8: u32 = 37;
 
 type Mock<'w> = MockDevice<&'w RecordingAllocator>;
 
-/// Calls of a mock: one answers wrong use with a breach and touches nothing; pointers that it maps are used by tests only while mapped.
+/// Calls of a mock: one answers wrong use with a breach and touches nothing; pointers that it maps are used by tests
+/// only while mapped.
 macro_rules! calls {
     ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty = $call:ident($($given:expr),*);)*) => {$(
         fn $name(mock: &dyn DeviceMemory, $($arg: $type),*) -> $answer {
@@ -45,18 +46,10 @@ fn buffer(mock: &dyn DeviceMemory, size: u64) -> BufferHandle {
     create(mock, &BufferInfo::new(size, COPIED)).unwrap()
 }
 fn sampled(width: u32, height: u32) -> ImageInfo {
-    ImageInfo::new_2d(
-        RGBA8,
-        width,
-        height,
-        ImageUsage::SAMPLED | ImageUsage::TRANSFER_DST,
-    )
+    ImageInfo::new_2d(RGBA8, width, height, ImageUsage::SAMPLED | ImageUsage::TRANSFER_DST)
 }
 
 /// The breaches since the last look.
 fn seen(mock: &Mock<'_>) -> Vec<Breach> {
-    mock.drain_violations()
-        .iter()
-        .map(|violation| violation.breach)
-        .collect()
+    mock.drain_violations().iter().map(|violation| violation.breach).collect()
 }

@@ -1,5 +1,5 @@
-//! A host request and a device command refused within one call, 2500 sampled pairs: an error or a way round it, never half of
-//! what was asked for, and the next try succeeds.
+//! A host request and a device command refused within one call, 2500 sampled pairs: an error or a way round it, never
+//! half of what was asked for, and the next try succeeds.
 
 use crate::*;
 
@@ -26,9 +26,7 @@ fn pairs_of_refusals() {
 
         // Half of them begin with full tables, so that growth is refused as well.
         let warm = if number % 2 == 0 { 0 } else { rng.below(200) };
-        let warm: Vec<Region> = (0..warm)
-            .map(|_| gpu.crop(whole.as_ref().unwrap(), 0, 16, 16).unwrap())
-            .collect();
+        let warm: Vec<Region> = (0..warm).map(|_| gpu.crop(whole.as_ref().unwrap(), 0, 16, 16).unwrap()).collect();
         let begun = seen(&gpu);
         let (n, m) = (rng.below(10), rng.below(4));
         host.arm(HostFault::Nth(n));
@@ -38,52 +36,33 @@ fn pairs_of_refusals() {
         let (host_hit, device_hit) = (host.refused() > 0, mock.calls_that_can_fail() > calls + m);
         host.disarm();
         mock.clear_faults();
-        let what = format!(
-            "{} on {profile:?}, host request {n} and device command {m}",
-            ask.name
-        );
+        let what = format!("{} on {profile:?}, host request {n} and device command {m}", ask.name);
         let held = match first {
             Ok(held) => {
                 survived += u32::from(host_hit || device_hit);
                 held
             }
             Err(error) => {
-                assert!(
-                    host_hit || device_hit,
-                    "{what} fails although nothing was refused: {error:?}"
-                );
+                assert!(host_hit || device_hit, "{what} fails although nothing was refused: {error:?}");
                 let ours = matches!(
                     error,
-                    GpuError::Host(_)
-                        | GpuError::Device(_)
-                        | GpuError::AfterAllocation(_)
-                        | GpuError::Limit(_)
+                    GpuError::Host(_) | GpuError::Device(_) | GpuError::AfterAllocation(_) | GpuError::Limit(_)
                 );
                 assert!(ours, "{what}: {error:?}");
                 assert_eq!(seen(&gpu), begun, "{what}");
                 refused += 1;
-                ask.run(&gpu, &whole)
-                    .unwrap_or_else(|error| panic!("{what}, the next try: {error:?}"))
+                ask.run(&gpu, &whole).unwrap_or_else(|error| panic!("{what}, the next try: {error:?}"))
             }
         };
         both += u32::from(host_hit && device_hit);
         held.free(&gpu);
-        warm.into_iter()
-            .for_each(|region| gpu.free(region).unwrap());
+        warm.into_iter().for_each(|region| gpu.free(region).unwrap());
         // What is kept for the next one goes too.
         gpu.trim(u64::MAX);
-        assert_eq!(
-            seen(&gpu),
-            before,
-            "{what}, after everything was given back"
-        );
+        assert_eq!(seen(&gpu), before, "{what}, after everything was given back");
         gpu.free_batch(&mut [whole]).unwrap();
         end(gpu);
-        assert!(
-            mock.violations().is_empty(),
-            "{what}: {}",
-            mock.violations()
-        );
+        assert!(mock.violations().is_empty(), "{what}: {}", mock.violations());
         assert_eq!(mock.live_counts(), MockLiveCounts::default(), "{what}");
         host.inner().assert_empty(&what);
     }

@@ -1,5 +1,6 @@
 //! One allocator under four threads: regions cross threads, are cropped, mapped, written, freed by whoever comes.
-//! Whenever all pause, regions lie apart and the sums are right. Runs under ThreadSanitizer too, which sees what lies over another.
+//! Whenever all pause, regions lie apart and the sums are right. Runs under ThreadSanitizer too, which sees what lies
+//! over another.
 
 use crate::*;
 
@@ -25,10 +26,7 @@ struct RacingShared<'m> {
 
 impl RacingShared<'_> {
     fn put(&self, item: Item) {
-        self.pool
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(item);
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner).push(item);
     }
 
     fn take(&self, rng: &mut Rng) -> Option<Item> {
@@ -42,20 +40,14 @@ impl RacingShared<'_> {
         let Ok(mapping) = self.gpu.map(&item.region) else {
             return;
         };
-        self.gpu
-            .invalidate(&item.region, 0, item.region.size())
-            .unwrap();
+        self.gpu.invalidate(&item.region, 0, item.region.size()).unwrap();
         if let Some(first) = item.region.mapped() {
             assert_eq!(first.as_ptr(), mapping.as_ptr(), "mapped for life");
         }
         let at = mapping.as_ptr().cast::<u64>();
         // SAFETY: regions of this test have 64 bytes at least, and this thread alone has this one.
         let found = unsafe { at.read_unaligned() };
-        assert!(
-            item.mark.is_none_or(|mark| mark == found),
-            "{:?} was written by another",
-            item.region
-        );
+        assert!(item.mark.is_none_or(|mark| mark == found), "{:?} was written by another", item.region);
         // SAFETY: regions of this test have 64 bytes at least, and this thread alone has this one.
         unsafe { at.write_unaligned(mark) };
         self.gpu.flush(&item.region, 0, item.region.size()).unwrap();
@@ -75,30 +67,19 @@ impl RacingShared<'_> {
         let policies = [Allowed, Required];
         let options = |lifetime| RegionOptions {
             mapped: for_life,
-            ..RegionOptions::new()
-                .lifetime(lifetime)
-                .preference(visible)
-                .dedicated(policies[usize::from(alone)])
+            ..RegionOptions::new().lifetime(lifetime).preference(visible).dedicated(policies[usize::from(alone)])
         };
         let lifetime = [Transient, Unknown, Persistent][rng.below(3) as usize];
         let needs = ResourceRequirements::new(64 + rng.below(5000), 1 << rng.below(9));
         match rng.below(16) {
             0..7 => {
                 let region = self.gpu.allocate(&needs, &options(lifetime)).unwrap();
-                self.put(Item {
-                    region,
-                    crop: None,
-                    mark: None,
-                });
+                self.put(Item { region, crop: None, mark: None });
             }
             7 => {
                 let info = BufferInfo::new(needs.size, BufferUsage::TRANSFER_SRC);
                 let region = self.gpu.create_buffer(&info, &options(lifetime)).unwrap();
-                self.put(Item {
-                    region,
-                    crop: None,
-                    mark: None,
-                });
+                self.put(Item { region, crop: None, mark: None });
             }
             8..10 => {
                 let Some(mut item) = self.take(rng) else {
@@ -113,17 +94,10 @@ impl RacingShared<'_> {
                     return;
                 };
                 if item.crop.is_none() {
-                    let crop = self
-                        .gpu
-                        .crop(&item.region, 8, 16, 8)
-                        .expect("room for a record");
+                    let crop = self.gpu.crop(&item.region, 8, 16, 8).expect("room for a record");
                     assert_eq!(crop.offset(), item.region.offset() + 8);
                     let refused = self.gpu.free(item.region).expect_err("a crop lives");
-                    item = Item {
-                        region: refused.value,
-                        crop: Some(crop),
-                        mark: item.mark,
-                    };
+                    item = Item { region: refused.value, crop: Some(crop), mark: item.mark };
                 }
                 self.put(item);
             }
@@ -148,9 +122,7 @@ impl RacingShared<'_> {
             starts.insert((memory, region.offset()), region.offset() + region.size());
         }
         assert_eq!(starts.len(), pool.len(), "two begin at one place");
-        for (((memory, _), end), ((next_memory, next), _)) in
-            starts.iter().zip(starts.iter().skip(1))
-        {
+        for (((memory, _), end), ((next_memory, next), _)) in starts.iter().zip(starts.iter().skip(1)) {
             assert!(
                 memory != next_memory || end <= next,
                 "{memory:#x}: one ends at {end:#x}, the next begins at {next:#x}"
@@ -158,10 +130,7 @@ impl RacingShared<'_> {
         }
         let (total, live) = (self.gpu.stats().total, mock.live_counts());
         assert_eq!((total.blocks, total.block_bytes), (live.memory, live.bytes));
-        assert_eq!(
-            total.crops,
-            pool.iter().filter(|item| item.crop.is_some()).count() as u64
-        );
+        assert_eq!(total.crops, pool.iter().filter(|item| item.crop.is_some()).count() as u64);
         assert!(mock.violations().is_empty(), "{}", mock.violations());
     }
 }
@@ -178,15 +147,9 @@ fn race(profile: MockProfile, maps: MapPolicy) {
         map_policy: maps,
         ..MemoryOptions::default()
     };
-    let options = AllocatorOptions {
-        memory,
-        ..AllocatorOptions::default()
-    };
+    let options = AllocatorOptions { memory, ..AllocatorOptions::default() };
     let gpu = over_with(&mock, witness.clone(), options);
-    let shared = RacingShared {
-        gpu: &gpu,
-        pool: Mutex::default(),
-    };
+    let shared = RacingShared { gpu: &gpu, pool: Mutex::default() };
     for round in 0..ROUNDS {
         thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -199,15 +162,9 @@ fn race(profile: MockProfile, maps: MapPolicy) {
         });
         shared.compare(&mock);
     }
-    let left = shared
-        .pool
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
+    let left = shared.pool.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert!(left.len() > 100, "{} regions lived to the end", left.len());
-    let shared = RacingShared {
-        gpu: &gpu,
-        pool: Mutex::default(),
-    };
+    let shared = RacingShared { gpu: &gpu, pool: Mutex::default() };
     left.into_iter().for_each(|item| shared.end(item));
     end(gpu);
     mock.assert_ended();

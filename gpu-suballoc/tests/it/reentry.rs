@@ -1,5 +1,5 @@
-//! A device, or a host allocator, that calls back the allocator that called it, on the same thread and in the middle of its call: what waits
-//! for itself fails here, by a bound, instead of waiting for ever.
+//! A device, or a host allocator, that calls back the allocator that called it, on the same thread and in the middle of
+//! its call: what waits for itself fails here, by a bound, instead of waiting for ever.
 
 mod margins;
 
@@ -41,18 +41,10 @@ impl Scene {
     }
 
     fn with(profile: MockProfile, options: AllocatorOptions) -> &'static Self {
-        let mock: &'static Mock =
-            Box::leak(Box::new(MockDevice::new(profile, FromGlobalAlloc::SYSTEM)));
-        let scene = Box::leak(Box::new(Self {
-            mock,
-            gpu: OnceLock::new(),
-            entered: AtomicU64::new(0),
-        }));
+        let mock: &'static Mock = Box::leak(Box::new(MockDevice::new(profile, FromGlobalAlloc::SYSTEM)));
+        let scene = Box::leak(Box::new(Self { mock, gpu: OnceLock::new(), entered: AtomicU64::new(0) }));
         let gpu = over_with(mock, HookedAllocator::new(FromGlobalAlloc::SYSTEM), options);
-        scene
-            .gpu
-            .set(gpu)
-            .unwrap_or_else(|_| unreachable!("the first"));
+        scene.gpu.set(gpu).unwrap_or_else(|_| unreachable!("the first"));
         scene
     }
 
@@ -93,11 +85,7 @@ impl Scene {
         let total = self.stats().total;
         assert_eq!((total.regions, total.crops, total.wrapped), (0, 0, 0));
         self.trim(u64::MAX);
-        assert!(
-            self.mock.violations().is_empty(),
-            "{}",
-            self.mock.violations()
-        );
+        assert!(self.mock.violations().is_empty(), "{}", self.mock.violations());
     }
 }
 
@@ -116,9 +104,9 @@ fn ends(run: impl FnOnce() + Send + 'static) {
         run();
         ended.send(()).unwrap();
     });
-    // A thread that finds that it waits for itself has yielded hundreds of times before: that takes seconds where all processors are busy.
-    end.recv_timeout(Duration::from_secs(300))
-        .expect("it ends, and without a panic");
+    // A thread that finds that it waits for itself has yielded hundreds of times before: that takes seconds where all
+    // processors are busy.
+    end.recv_timeout(Duration::from_secs(300)).expect("it ends, and without a panic");
 }
 
 fn needs(size: u64) -> ResourceRequirements {
@@ -130,14 +118,8 @@ fn visible() -> RegionOptions<'static> {
 }
 
 fn assert_apart(one: &Region, other: &Region) {
-    let (a, b) = (
-        one.offset()..one.offset() + one.size(),
-        other.offset()..other.offset() + other.size(),
-    );
-    assert!(
-        one.memory() != other.memory() || a.end <= b.start || b.end <= a.start,
-        "{one:?} and {other:?} overlap"
-    );
+    let (a, b) = (one.offset()..one.offset() + one.size(), other.offset()..other.offset() + other.size());
+    assert!(one.memory() != other.memory() || a.end <= b.start || b.end <= a.start, "{one:?} and {other:?} overlap");
 }
 
 #[test]
@@ -154,13 +136,8 @@ fn a_device_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
             let outer = scene.take(&options);
             let regions = std::mem::take(&mut *inner.lock().unwrap());
             assert_eq!(scene.mock.live_counts().memory, scene.stats().total.blocks);
-            regions
-                .iter()
-                .for_each(|region| assert_apart(&outer, region));
-            regions
-                .into_iter()
-                .chain([outer])
-                .for_each(|region| scene.free(region));
+            regions.iter().for_each(|region| assert_apart(&outer, region));
+            regions.into_iter().chain([outer]).for_each(|region| scene.free(region));
             scene.end();
         });
     }
@@ -304,10 +281,7 @@ fn a_device_that_reenters_from_map_or_unmap_is_refused_the_same_memory_and_has_a
             let mut options = AllocatorOptions::default();
             options.memory.map_policy = MapPolicy::Counted;
             let scene = Scene::with(Nvidia, options);
-            let alone = RegionOptions {
-                dedicated: Required,
-                ..visible()
-            };
+            let alone = RegionOptions { dedicated: Required, ..visible() };
             let region: &'static Region = Box::leak(Box::new(scene.take(&visible())));
             let other: &'static Region = Box::leak(Box::new(scene.take(&alone)));
             assert_ne!(region.memory(), other.memory());
@@ -337,28 +311,15 @@ fn a_device_that_reenters_from_map_of_wrapped_memory_is_refused_the_same_memory(
         ends(move || {
             let scene = Scene::new(Nvidia);
             let types = scene.mock.properties().types;
-            let index = types
-                .iter()
-                .position(|one| one.properties.contains(PropertyFlags::HOST_VISIBLE))
-                .unwrap();
+            let index = types.iter().position(|one| one.properties.contains(PropertyFlags::HOST_VISIBLE)).unwrap();
             let info = BufferInfo::new(4096, BufferUsage::TRANSFER_SRC);
             // SAFETY: a mock; the request is valid.
-            let memory =
-                unsafe { scene.mock.allocate(&MemoryRequest::new(4096, index as u32)) }.unwrap();
+            let memory = unsafe { scene.mock.allocate(&MemoryRequest::new(4096, index as u32)) }.unwrap();
             // SAFETY: a mock; the info is valid.
             let buffer = unsafe { scene.mock.create_buffer(&info) }.unwrap();
-            let backing = Backing {
-                memory,
-                offset: 0,
-                memory_size: 4096,
-                properties: types[index].properties,
-                mapped: None,
-            };
-            let wrap = || {
-                scene
-                    .wrap(&WrapInfo::new(buffer, 4096).backing(backing))
-                    .unwrap()
-            };
+            let backing =
+                Backing { memory, offset: 0, memory_size: 4096, properties: types[index].properties, mapped: None };
+            let wrap = || scene.wrap(&WrapInfo::new(buffer, 4096).backing(backing)).unwrap();
             let region: &'static Region = Box::leak(Box::new(wrap()));
             let same: &'static Region = Box::leak(Box::new(wrap()));
             scene.on(call, move |scene| {
@@ -384,13 +345,9 @@ fn a_device_that_reenters_from_flush_may_free_what_is_flushed() {
         let mut options = AllocatorOptions::default();
         options.memory.map_policy = MapPolicy::Counted;
         let scene = Scene::with(Tiler, options);
-        let alone = RegionOptions {
-            dedicated: Required,
-            ..visible()
-        };
+        let alone = RegionOptions { dedicated: Required, ..visible() };
         let info = BufferInfo::new(5000, BufferUsage::TRANSFER_SRC);
-        let region: &'static Region =
-            Box::leak(Box::new(scene.create_buffer(&info, &alone).unwrap()));
+        let region: &'static Region = Box::leak(Box::new(scene.create_buffer(&info, &alone).unwrap()));
         scene.map_id(region.id()).unwrap();
         let before = scene.mock.live_counts().memory;
         scene.on(Flush, move |scene| {
@@ -401,23 +358,12 @@ fn a_device_that_reenters_from_flush_may_free_what_is_flushed() {
             let picture = scene.memory_map().unwrap();
             assert_eq!(picture.leaks().count(), 0, "it is nobody's");
             for (block, ranges) in picture.blocks_with_ranges() {
-                assert_eq!(
-                    ranges.iter().map(|range| range.size).sum::<u64>(),
-                    block.size
-                );
-                assert!(
-                    ranges
-                        .iter()
-                        .all(|range| range.range_use != RangeUse::Region)
-                );
+                assert_eq!(ranges.iter().map(|range| range.size).sum::<u64>(), block.size);
+                assert!(ranges.iter().all(|range| range.range_use != RangeUse::Region));
             }
         });
         scene.flush(region, 0, 100).unwrap();
-        assert_eq!(
-            scene.mock.live_counts().memory,
-            before - 1,
-            "it went when the flush was over"
-        );
+        assert_eq!(scene.mock.live_counts().memory, before - 1, "it went when the flush was over");
         assert_eq!(scene.stats().total.blocks, before - 1);
         // The place is another one's now, under another id.
         let next = scene.create_buffer(&info, &alone).unwrap();
@@ -443,25 +389,18 @@ fn a_host_allocator_that_reenters_a_picture_with_more_to_see_does_not_keep_it_fo
         assert!((1..100).contains(&entered), "{entered} times");
         assert!(seen.leaks().count() > 0);
         drop(seen);
-        picture()
-            .leaks()
-            .for_each(|leak| scene.free_id(leak.id).unwrap());
+        picture().leaks().for_each(|leak| scene.free_id(leak.id).unwrap());
         scene.end();
     });
 }
 
-/// Whatever it frees, the device that calls back leaves as much behind: what was there in the beginning goes, and that is all.
+/// Whatever it frees, the device that calls back leaves as much behind: what was there in the beginning goes, and that
+/// is all.
 #[test]
 fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a_trim_for_ever() {
     for call in [Free, DestroyBuffer] {
         ends(move || {
-            let scene = Scene::with(
-                Nvidia,
-                AllocatorOptions {
-                    reuse: true,
-                    ..AllocatorOptions::default()
-                },
-            );
+            let scene = Scene::with(Nvidia, AllocatorOptions { reuse: true, ..AllocatorOptions::default() });
             let info = BufferInfo::new(5000, BufferUsage::TRANSFER_SRC);
             let kept = || {
                 let region = scene.create_buffer(&info, &ANY).unwrap();
@@ -469,13 +408,10 @@ fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a
             };
             kept();
             scene.on(call, move |scene| {
-                let info =
-                    BufferInfo::new(5000 + scene.entered.load(SeqCst), BufferUsage::TRANSFER_SRC);
+                let info = BufferInfo::new(5000 + scene.entered.load(SeqCst), BufferUsage::TRANSFER_SRC);
                 let region = scene.create_buffer(&info, &ANY).unwrap();
                 scene.release(region).unwrap();
-                let region = scene
-                    .allocate(&needs(500), &ANY.lifetime(Transient))
-                    .unwrap();
+                let region = scene.allocate(&needs(500), &ANY.lifetime(Transient)).unwrap();
                 scene.free(region);
             });
             scene.trim(u64::MAX);
@@ -484,11 +420,7 @@ fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a
             scene.destroy_pool(pool).unwrap();
             kept();
             scene.set_reuse(false);
-            assert!(
-                scene.entered.load(SeqCst) < 20,
-                "{}",
-                scene.entered.load(SeqCst)
-            );
+            assert!(scene.entered.load(SeqCst) < 20, "{}", scene.entered.load(SeqCst));
             scene.mock.set_hook(None);
             scene.trim(u64::MAX);
             assert_eq!(scene.mock.live_counts(), MockLiveCounts::default());
@@ -502,11 +434,7 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
     let calls = [CreateBuffer, BufferRequirements, BindBuffer];
     for call in calls {
         let scene = Scene::new(Nvidia);
-        let release = |gpu: &Gpu, region| {
-            gpu.release(region)
-                .map_err(|refused| refused.error)
-                .unwrap()
-        };
+        let release = |gpu: &Gpu, region| gpu.release(region).map_err(|refused| refused.error).unwrap();
         let make = |gpu: &Gpu, size| {
             let info = BufferInfo::new(size, BufferUsage::TRANSFER_SRC);
             gpu.create_buffer(&info, &ANY).unwrap()
@@ -518,14 +446,9 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
             scene.trim(u64::MAX);
         });
         let regions: Vec<Region> = (1..20).map(|n| make(scene, n * 1000)).collect();
-        let bound = regions
-            .iter()
-            .map(|region| scene.mock.buffer_bound(region.buffer().unwrap()));
+        let bound = regions.iter().map(|region| scene.mock.buffer_bound(region.buffer().unwrap()));
         let bound: HashSet<_> = bound.collect();
-        assert!(
-            bound.len() == 19 && !bound.contains(&None),
-            "each has a place of its own"
-        );
+        assert!(bound.len() == 19 && !bound.contains(&None), "each has a place of its own");
         for (number, region) in regions.into_iter().enumerate() {
             match number % 2 {
                 0 => release(scene, region),
@@ -535,12 +458,6 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
         // What was released is kept until then.
         scene.trim(u64::MAX);
         scene.end();
-        assert_eq!(
-            (
-                scene.mock.live_counts().buffers,
-                scene.mock.live_counts().memory
-            ),
-            (0, 0)
-        );
+        assert_eq!((scene.mock.live_counts().buffers, scene.mock.live_counts().memory), (0, 0));
     }
 }

@@ -1,4 +1,5 @@
-//! What an allocator tells of itself, against what the mock device knows: totals, pictures, leaks, JSON, plans of moves.
+//! What an allocator tells of itself, against what the mock device knows: totals, pictures, leaks, JSON, plans of
+//! moves.
 
 use crate::regions::{Gpu, Mock, everywhere, with_memory};
 use crate::*;
@@ -7,10 +8,7 @@ use serde_json::Value;
 
 /// On each profile, with small blocks, so that there are several.
 fn on_every_profile(body: impl Fn(&Mock, &Gpu<'_>)) {
-    let memory = MemoryOptions {
-        first_block: Some(1 << 20),
-        ..MemoryOptions::default()
-    };
+    let memory = MemoryOptions { first_block: Some(1 << 20), ..MemoryOptions::default() };
     everywhere(with_memory(memory), |s| body(s.mock, s.gpu));
 }
 
@@ -24,11 +22,7 @@ fn wrapped(mock: &Mock, size: u64) -> BufferHandle {
 fn everything(mock: &Mock, gpu: &Gpu<'_>) -> (Vec<Region>, BufferHandle) {
     let named = |name: &'static str| RegionOptions::new().name(name).tag(7).site(0xabc);
     let buffer = |name, size, lifetime| {
-        gpu.create_buffer(
-            &BufferInfo::new(size, COPIED),
-            &named(name).lifetime(lifetime),
-        )
-        .unwrap()
+        gpu.create_buffer(&BufferInfo::new(size, COPIED), &named(name).lifetime(lifetime)).unwrap()
     };
     let general = buffer("general", 100_000, Unknown);
     let inner = gpu.crop(&general, 1004, 50_000, 4).unwrap();
@@ -38,53 +32,30 @@ fn everything(mock: &Mock, gpu: &Gpu<'_>) -> (Vec<Region>, BufferHandle) {
         general,
         buffer("transient", 4097, Transient),
         buffer("lasting", 1000, Persistent),
-        gpu.create_buffer(
-            &BufferInfo::new(4 << 20, COPIED),
-            &RegionOptions {
-                dedicated: Required,
-                ..named("large")
-            },
-        )
-        .unwrap(),
-        gpu.allocate(&ResourceRequirements::new(777, 1), &RegionOptions::new())
+        gpu.create_buffer(&BufferInfo::new(4 << 20, COPIED), &RegionOptions { dedicated: Required, ..named("large") })
             .unwrap(),
-        gpu.create_image(
-            &ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED),
-            &named("image"),
-        )
-        .unwrap(),
+        gpu.allocate(&ResourceRequirements::new(777, 1), &RegionOptions::new()).unwrap(),
+        gpu.create_image(&ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED), &named("image")).unwrap(),
     ];
-    let kept = gpu
-        .create_buffer(&BufferInfo::new(3000, COPIED), &named("kept"))
-        .unwrap();
+    let kept = gpu.create_buffer(&BufferInfo::new(3000, COPIED), &named("kept")).unwrap();
     gpu.release(kept).expect("it is nobody's");
     let own = wrapped(mock, 10_000);
-    let info = WrapInfo {
-        buffer_size: Some(10_000),
-        ..WrapInfo::new(own, 5000)
-    };
+    let info = WrapInfo { buffer_size: Some(10_000), ..WrapInfo::new(own, 5000) };
     all.insert(0, gpu.wrap(&info.offset(12).name("wrapped")).unwrap());
     (all, own)
 }
 
 fn give_back(mock: &Mock, gpu: &Gpu<'_>, (regions, own): (Vec<Region>, BufferHandle)) {
     use gpu_suballoc::DeviceMemory as _;
-    regions
-        .into_iter()
-        .for_each(|region| gpu.free(region).unwrap());
+    regions.into_iter().for_each(|region| gpu.free(region).unwrap());
     gpu.trim(u64::MAX);
     // SAFETY: the allocator has forgotten it.
     unsafe { mock.destroy_buffer(own) };
 }
 
 fn regions<'p>(picture: &'p MemoryMap<'_>) -> impl Iterator<Item = (&'p RangeView, BlockContent)> {
-    let of = |(block, ranges): (&'p BlockView, &'p [RangeView])| {
-        ranges.iter().map(move |range| (range, block.content))
-    };
-    picture
-        .blocks_with_ranges()
-        .flat_map(of)
-        .filter(|(range, _)| range.range_use == RangeUse::Region)
+    let of = |(block, ranges): (&'p BlockView, &'p [RangeView])| ranges.iter().map(move |range| (range, block.content));
+    picture.blocks_with_ranges().flat_map(of).filter(|(range, _)| range.range_use == RangeUse::Region)
 }
 
 #[test]
@@ -110,38 +81,14 @@ fn h114_a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
             tiled += 1;
         }
         assert_eq!(tiled, picture.blocks().len());
-        let own = || {
-            picture
-                .blocks()
-                .iter()
-                .filter(|block| block.content != BlockContent::Wrapped)
-        };
+        let own = || picture.blocks().iter().filter(|block| block.content != BlockContent::Wrapped);
         let live = mock.live_counts();
-        assert_eq!(
-            (
-                own().count() as u64,
-                own().map(|block| block.size).sum::<u64>()
-            ),
-            (live.memory, live.bytes)
-        );
-        assert_eq!(
-            (stats.total.blocks, stats.total.block_bytes),
-            (live.memory, live.bytes)
-        );
+        assert_eq!((own().count() as u64, own().map(|block| block.size).sum::<u64>()), (live.memory, live.bytes));
+        assert_eq!((stats.total.blocks, stats.total.block_bytes), (live.memory, live.bytes));
         let sum = |of: &[MemoryTotals]| {
-            of.iter().fold((0, 0, 0), |sum, each| {
-                (
-                    sum.0 + each.blocks,
-                    sum.1 + each.block_bytes,
-                    sum.2 + each.regions,
-                )
-            })
+            of.iter().fold((0, 0, 0), |sum, each| (sum.0 + each.blocks, sum.1 + each.block_bytes, sum.2 + each.regions))
         };
-        let total = (
-            stats.total.blocks,
-            stats.total.block_bytes,
-            stats.total.regions,
-        );
+        let total = (stats.total.blocks, stats.total.block_bytes, stats.total.regions);
         assert_eq!((sum(&stats.types), sum(&stats.heaps)), (total, total));
         let drawn = |index: usize| {
             let blocks = picture.blocks_with_ranges();
@@ -149,9 +96,8 @@ fn h114_a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
                 block.content != BlockContent::Wrapped && block.memory_type == Some(index as u32)
             });
             of_type.fold((0, 0, 0), |sum, (block, ranges)| {
-                let used = ranges.iter().filter(|range| {
-                    matches!(range.range_use, RangeUse::Region | RangeUse::Reusable)
-                });
+                let used =
+                    ranges.iter().filter(|range| matches!(range.range_use, RangeUse::Region | RangeUse::Reusable));
                 (
                     sum.0 + block.size,
                     sum.1 + used.clone().count() as u64,
@@ -160,62 +106,26 @@ fn h114_a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
             })
         };
         for (index, of_type) in stats.types.iter().enumerate() {
-            assert_eq!(
-                (of_type.block_bytes, of_type.regions, of_type.region_bytes),
-                drawn(index),
-                "type {index}"
-            );
+            assert_eq!((of_type.block_bytes, of_type.regions, of_type.region_bytes), drawn(index), "type {index}");
         }
         for (index, of_heap) in stats.heaps.iter().enumerate() {
             assert_eq!(of_heap.block_bytes, mock.heap(index), "heap {index}");
         }
-        assert!(
-            gpu.host_bytes() > stats.host_bytes,
-            "the picture lies in the allocator's memory"
-        );
+        assert!(gpu.host_bytes() > stats.host_bytes, "the picture lies in the allocator's memory");
 
-        let found: BTreeSet<_> = regions(&picture)
-            .filter_map(|(range, _)| picture.name(range))
-            .collect();
-        assert_eq!(
-            found,
-            [
-                "general",
-                "image",
-                "large",
-                "lasting",
-                "transient",
-                "wrapped"
-            ]
-            .into()
-        );
-        let by_name = |name| {
-            regions(&picture)
-                .find(|(range, _)| picture.name(range) == Some(name))
-                .unwrap()
-        };
+        let found: BTreeSet<_> = regions(&picture).filter_map(|(range, _)| picture.name(range)).collect();
+        assert_eq!(found, ["general", "image", "large", "lasting", "transient", "wrapped"].into());
+        let by_name = |name| regions(&picture).find(|(range, _)| picture.name(range) == Some(name)).unwrap();
         let placement = |name| by_name(name).0.placement;
-        assert_eq!(
-            (placement("wrapped"), by_name("wrapped").1),
-            (RangePlacement::Wrapped, BlockContent::Wrapped)
-        );
-        assert_eq!(
-            (placement("large"), by_name("large").1),
-            (RangePlacement::Dedicated, BlockContent::Dedicated)
-        );
+        assert_eq!((placement("wrapped"), by_name("wrapped").1), (RangePlacement::Wrapped, BlockContent::Wrapped));
+        assert_eq!((placement("large"), by_name("large").1), (RangePlacement::Dedicated, BlockContent::Dedicated));
         let (general, _) = by_name("general");
-        assert_eq!(
-            (general.crops, general.tag, general.site, general.usage),
-            (2, 7, 0xabc, COPIED.as_raw().into())
-        );
+        assert_eq!((general.crops, general.tag, general.site, general.usage), (2, 7, 0xabc, COPIED.as_raw().into()));
         assert_eq!(
             (general.resource, by_name("image").0.resource),
             (RegionResource::Buffer, RegionResource::ImageOptimal)
         );
-        assert!(
-            general.size - general.padding == 100_000 && by_name("lasting").0.padding >= 24,
-            "{general:?}"
-        );
+        assert!(general.size - general.padding == 100_000 && by_name("lasting").0.padding >= 24, "{general:?}");
         let id = general.id.expect("a region");
         let crops = Vec::from_iter(
             picture
@@ -224,28 +134,13 @@ fn h114_a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
                 .filter(|crop| crop.root == Some(id))
                 .map(|crop| (crop.root == Some(id), crop.offset, crop.size)),
         );
-        assert_eq!(
-            crops,
-            [(true, 1004, 50_000), (true, 1040, 1000)],
-            "a crop of a crop points at the root"
-        );
-        assert_eq!(
-            (
-                stats.total.wrapped,
-                stats.total.wrapped_bytes,
-                stats.total.crops
-            ),
-            (1, 5000, 2)
-        );
+        assert_eq!(crops, [(true, 1004, 50_000), (true, 1040, 1000)], "a crop of a crop points at the root");
+        assert_eq!((stats.total.wrapped, stats.total.wrapped_bytes, stats.total.crops), (1, 5000, 2));
         let kept = picture
             .blocks_with_ranges()
             .flat_map(|(_, ranges)| ranges)
             .filter(|range| range.range_use == RangeUse::Reusable);
-        assert_eq!(
-            kept.map(|range| range.size - range.padding)
-                .collect::<Vec<_>>(),
-            [3000]
-        );
+        assert_eq!(kept.map(|range| range.size - range.padding).collect::<Vec<_>>(), [3000]);
         drop(picture);
         assert_eq!(gpu.host_bytes(), stats.host_bytes);
         give_back(mock, gpu, all);
@@ -272,10 +167,7 @@ fn h97_reports_read_as_they_did() {
     let same = |line: &str| {
         let parts = line.replace(&tag, "TAG/");
         let parts = parts.split_inclusive([',', ';']);
-        parts
-            .filter(|part| !is_host(part.trim()))
-            .collect::<String>()
-            + "\n"
+        parts.filter(|part| !is_host(part.trim())).collect::<String>() + "\n"
     };
     let mut text: String = text.lines().map(same).collect();
     for (number, block) in picture.blocks().iter().enumerate() {
@@ -293,34 +185,18 @@ fn a_custom_pool_is_told_as_one() {
     let mock = Mock::new(Lavapipe, RecordingAllocator::system());
     let gpu = over(&mock, RecordingAllocator::system());
     let pool = gpu.create_pool(&PoolOptions::new(0)).expect("a pool");
-    let region = gpu
-        .allocate(
-            &ResourceRequirements::new(1000, 16),
-            &RegionOptions::new().pool(pool).name("mine"),
-        )
-        .unwrap();
+    let region =
+        gpu.allocate(&ResourceRequirements::new(1000, 16), &RegionOptions::new().pool(pool).name("mine")).unwrap();
     let picture = gpu.memory_map().unwrap();
     assert!(picture.blocks().iter().all(|block| block.is_custom));
     let totals = gpu.pool_stats(pool).expect("it is there");
-    assert_eq!(
-        (totals.regions, totals.block_bytes),
-        (1, picture.blocks()[0].size)
-    );
+    assert_eq!((totals.regions, totals.block_bytes), (1, picture.blocks()[0].size));
     assert_eq!(totals, gpu.stats().total, "nothing lies elsewhere");
     let mut text = String::new();
-    gpu.write_json(&picture, &mut text)
-        .expect("a String takes all");
+    gpu.write_json(&picture, &mut text).expect("a String takes all");
     let json: Value = serde_json::from_str(&text).expect("JSON");
-    assert!(
-        json["CustomPools"]["Type 0"][0]["Blocks"]["0"]["Suballocations"][0]["Name"] == "mine",
-        "{text}"
-    );
-    assert_eq!(
-        json["DefaultPools"]["Type 0"]["Blocks"]
-            .as_object()
-            .map(serde_json::Map::len),
-        Some(0)
-    );
+    assert!(json["CustomPools"]["Type 0"][0]["Blocks"]["0"]["Suballocations"][0]["Name"] == "mine", "{text}");
+    assert_eq!(json["DefaultPools"]["Type 0"]["Blocks"].as_object().map(serde_json::Map::len), Some(0));
     drop(picture);
     gpu.free(region).unwrap();
     gpu.destroy_pool(pool).unwrap();

@@ -1,5 +1,5 @@
-//! A host allocator that unwinds breaks its contract. What happens then all the same: nothing is half done, and at most one block of host
-//! memory is lost for each call that unwound, the one that was allocated last before it.
+//! A host allocator that unwinds breaks its contract. What happens then all the same: nothing is half done, and at most
+//! one block of host memory is lost for each call that unwound, the one that was allocated last before it.
 
 use testkit::{Call, HookedAllocator, Moment, Request, with_hook};
 
@@ -41,17 +41,14 @@ fn make(gpu: &Gpu<'_>, kind: usize, foreign: BufferHandle) -> Option<Region> {
         0 => gpu.allocate(&needs, &plain).ok(),
         1 => gpu.allocate(&needs, &plain.name("named")).ok(),
         2 => gpu.allocate(&needs, &plain.dedicated(Required)).ok(),
-        3 => gpu
-            .create_buffer(&BufferInfo::new(1000, COPIED), &visible.name("buffer"))
-            .ok(),
+        3 => gpu.create_buffer(&BufferInfo::new(1000, COPIED), &visible.name("buffer")).ok(),
         4 => gpu.wrap(&WrapInfo::new(foreign, 1000)).ok(),
         5 => {
             let region = gpu.allocate(&needs, &visible).ok()?;
             // Mapping gives a bare region its record.
             let mapped = catch_unwind(AssertUnwindSafe(|| drop(gpu.map(&region))));
             if mapped.is_err() {
-                gpu.free(region)
-                    .expect("a mapping that unwound leaves the region free to go");
+                gpu.free(region).expect("a mapping that unwound leaves the region free to go");
                 resume_unwind(Box::new("planted"));
             }
             Some(region)
@@ -87,22 +84,15 @@ fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing
             let (first, came) = unwinding(nth, || make(&gpu, kind, foreign));
             // The same again, and everything else: nothing is in its way.
             let kept = first.ok().flatten();
-            let again: Vec<Region> = (0..KINDS)
-                .map(|kind| make(&gpu, kind, foreign).expect("it does not unwind any more"))
-                .collect();
+            let again: Vec<Region> =
+                (0..KINDS).map(|kind| make(&gpu, kind, foreign).expect("it does not unwind any more")).collect();
             for region in again.into_iter().chain(kept) {
                 gpu.free(region).unwrap();
             }
             let outstanding = gpu.close().map_err(|refused| refused.error).err();
-            assert_eq!(
-                outstanding, None,
-                "kind {kind}, request {nth}, unwound: {came}"
-            );
+            assert_eq!(outstanding, None, "kind {kind}, request {nth}, unwound: {came}");
             let left = host.inner().total().live_blocks;
-            assert!(
-                left <= u64::from(came),
-                "{left} blocks are lost by kind {kind}, request {nth}"
-            );
+            assert!(left <= u64::from(came), "{left} blocks are lost by kind {kind}, request {nth}");
             mock.assert_ended();
             // SAFETY: nobody uses it.
             unsafe { mock.destroy_buffer(foreign) };
@@ -123,11 +113,8 @@ fn ge11_a_virtual_block_loses_one_block_at_most() {
     for algorithm in [General, Ring] {
         for nth in 0.. {
             let host = host();
-            let mut block =
-                VirtualBlock::with_algorithm(host.clone(), 1 << 20, 256, algorithm).unwrap();
-            let (tried, came) = unwinding(nth, || {
-                (0..200).try_for_each(|_| block.allocate(256, 1).map(|_| ()))
-            });
+            let mut block = VirtualBlock::with_algorithm(host.clone(), 1 << 20, 256, algorithm).unwrap();
+            let (tried, came) = unwinding(nth, || (0..200).try_for_each(|_| block.allocate(256, 1).map(|_| ())));
             assert_eq!(tried.is_err(), came);
             let live = block.statistics().allocation_count;
             block.allocate(256, 1).expect("it goes on");
@@ -146,8 +133,7 @@ fn ge11_a_virtual_block_loses_one_block_at_most() {
 fn ge11_a_virtual_block_asks_for_no_more_after_a_reservation_that_unwound() {
     for algorithm in [General, Stack, Ring] {
         let host = host();
-        let mut block =
-            VirtualBlock::with_algorithm(host.clone(), 1 << 20, 256, algorithm).unwrap();
+        let mut block = VirtualBlock::with_algorithm(host.clone(), 1 << 20, 256, algorithm).unwrap();
         let (reserved, _) = unwinding(0, || block.reserve(1 << 20));
         assert!(reserved.is_err());
         block.allocate(256, 1).unwrap();
@@ -175,17 +161,10 @@ fn defragment(gpu: &Gpu<'_>) -> Option<()> {
 }
 
 #[test]
-fn ge11_a_host_allocator_that_unwinds_in_a_defragmentation_leaves_every_region_where_its_record_says()
- {
-    let memory = MemoryOptions {
-        first_block: Some(16 * PIECE),
-        max_block: Some(16 * PIECE),
-        ..MemoryOptions::default()
-    };
-    let options = AllocatorOptions {
-        memory,
-        ..AllocatorOptions::default()
-    };
+fn ge11_a_host_allocator_that_unwinds_in_a_defragmentation_leaves_every_region_where_its_record_says() {
+    let memory =
+        MemoryOptions { first_block: Some(16 * PIECE), max_block: Some(16 * PIECE), ..MemoryOptions::default() };
+    let options = AllocatorOptions { memory, ..AllocatorOptions::default() };
     let shared = RegionOptions::new().dedicated(Never);
     let info = BufferInfo::new(PIECE, COPIED | BufferUsage::TRANSFER_DST);
     for nth in 0.. {

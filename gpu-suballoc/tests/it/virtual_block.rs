@@ -11,11 +11,8 @@ fn block(size: u64) -> VirtualBlock<FromGlobalAlloc<System>> {
 #[test]
 fn what_is_kept_with_a_range_is_given_back() {
     let mut block = block(4096);
-    let options = VirtualAllocationOptions {
-        upper_address: true,
-        user_data: 7,
-        ..VirtualAllocationOptions::new(50, 64)
-    };
+    let options =
+        VirtualAllocationOptions { upper_address: true, user_data: 7, ..VirtualAllocationOptions::new(50, 64) };
     let upper = block.allocate_with(&options).unwrap();
     assert_eq!((upper.offset, upper.size), (4032, 64));
     let info = block.info(upper.allocation).unwrap();
@@ -23,13 +20,7 @@ fn what_is_kept_with_a_range_is_given_back() {
     block.set_user_data(upper.allocation, 8).unwrap();
     let mut pieces = Vec::new();
     block.for_each(|piece| {
-        pieces.push((
-            piece.offset,
-            piece.size,
-            piece
-                .used
-                .map(|(name, data)| (name == upper.allocation, data)),
-        ))
+        pieces.push((piece.offset, piece.size, piece.used.map(|(name, data)| (name == upper.allocation, data))))
     });
     assert_eq!(pieces, [(0, 4032, None), (4032, 64, Some((true, 8)))]);
 }
@@ -40,9 +31,7 @@ fn ca40_a_note_that_is_not_merged_is_not_lost() {
     let mut block = block(4096);
     let ranges = [(); 3].map(|()| block.allocate(1024, 16).unwrap().allocation);
     block.free_noted(ranges[0], 5, u32::max).unwrap();
-    let unwound = catch_unwind(AssertUnwindSafe(|| {
-        block.free_noted(ranges[1], 9, |_, _| panic!("on purpose"))
-    }));
+    let unwound = catch_unwind(AssertUnwindSafe(|| block.free_noted(ranges[1], 9, |_, _| panic!("on purpose"))));
     assert!(unwound.is_err());
     assert_eq!(block.info(ranges[1]).unwrap().offset, 1024, "it lives");
     block.free_noted(ranges[1], 9, u32::max).unwrap();
@@ -87,36 +76,22 @@ fn ge7_what_is_not_free_or_not_there_is_refused() {
         (0, 0, VirtualBlockError::ZeroSize),
         (100, 1, VirtualBlockError::Alignment),
     ] {
-        assert_eq!(
-            block.allocate_at(offset, &one(size)),
-            Err(expected),
-            "{offset} {size}"
-        );
+        assert_eq!(block.allocate_at(offset, &one(size)), Err(expected), "{offset} {size}");
     }
     let aligned = VirtualAllocationOptions::new(256, 1024);
-    assert_eq!(
-        block.allocate_at(512, &aligned),
-        Err(VirtualBlockError::Alignment)
-    );
+    assert_eq!(block.allocate_at(512, &aligned), Err(VirtualBlockError::Alignment));
     assert_eq!(block.allocate_at(2048, &aligned).unwrap().offset, 2048);
     for (offset, size) in [(2048, 1), (1792, 257), (0, 4096)] {
-        assert_eq!(
-            block.allocate_at(offset, &one(size)),
-            Err(VirtualBlockError::Full)
-        );
+        assert_eq!(block.allocate_at(offset, &one(size)), Err(VirtualBlockError::Full));
     }
-    let told = VirtualAllocationOptions {
-        user_data: 7,
-        ..one(256)
-    };
+    let told = VirtualAllocationOptions { user_data: 7, ..one(256) };
     let front = block.allocate_at(1792, &told).unwrap();
     assert_eq!(block.info(front.allocation).unwrap().user_data, 7);
     let last = block.allocate_at((1 << 16) - 256, &one(200)).unwrap();
     assert_eq!((front.size, last.size), (256, 256));
     assert_eq!(block.statistics().unused_range_count, 2);
     for algorithm in [Stack, DoubleStack, Ring] {
-        let mut linear =
-            VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, 1 << 16, 256, algorithm).unwrap();
+        let mut linear = VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, 1 << 16, 256, algorithm).unwrap();
         let refused = linear.allocate_at(0, &one(1));
         assert_eq!(refused, Err(VirtualBlockError::PlacesItself));
     }
@@ -143,12 +118,10 @@ fn where_ranges_are_many_no_hole_is_lost_and_none_is_somebodys() {
     let mut ranges = times(40_000, || block.allocate(16, 1).unwrap());
     block.allocate(SIZE - 16 * 40_000, 1).unwrap();
     let mut used = vec![true; (SIZE / GRANULE) as usize];
-    let granules = |range: &VirtualRange| {
-        (range.offset / GRANULE) as usize..((range.offset + range.size) / GRANULE) as usize
-    };
+    let granules =
+        |range: &VirtualRange| (range.offset / GRANULE) as usize..((range.offset + range.size) / GRANULE) as usize;
     let take = |used: &mut Vec<bool>, range: &VirtualRange| {
-        granules(range)
-            .for_each(|granule| assert!(!std::mem::replace(&mut used[granule], true), "{range:?}"));
+        granules(range).for_each(|granule| assert!(!std::mem::replace(&mut used[granule], true), "{range:?}"));
     };
     let mut rng = Rng::new(9);
     for _ in 0..20_000 {
@@ -175,9 +148,6 @@ fn the_largest_block_is_one_range_and_is_aligned_to_the_last_bit() {
     let whole = block.allocate(size, 1).unwrap();
     assert_eq!((whole.offset, whole.size), (0, size));
     block.free(whole.allocation).unwrap();
-    let upper = VirtualAllocationOptions {
-        upper_address: true,
-        ..VirtualAllocationOptions::new(1, 1 << 62)
-    };
+    let upper = VirtualAllocationOptions { upper_address: true, ..VirtualAllocationOptions::new(1, 1 << 62) };
     assert_eq!(block.allocate_with(&upper).unwrap().offset, 1 << 62);
 }

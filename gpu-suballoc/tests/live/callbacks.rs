@@ -30,7 +30,8 @@ pub fn taken_blocks() -> u64 {
     TAKEN.load(SeqCst)
 }
 
-/// Numbers requests from 0 again, and refuses the one of this number. It is said on the standard output before the driver learns of it.
+/// Numbers requests from 0 again, and refuses the one of this number. It is said on the standard output before the
+/// driver learns of it.
 pub fn refuse(request: Option<u64>) {
     REQUESTS.store(0, SeqCst);
     REFUSED.store(request.unwrap_or(u64::MAX), SeqCst);
@@ -79,12 +80,7 @@ unsafe extern "system" fn allocation(
     }
     let block = whole.wrapping_add(front);
     // SAFETY: `front` bytes lie in front of the block, at least as many as a `Front` has, and are as aligned.
-    unsafe {
-        block
-            .cast::<Front>()
-            .wrapping_sub(1)
-            .write_unaligned(Front { size, front })
-    };
+    unsafe { block.cast::<Front>().wrapping_sub(1).write_unaligned(Front { size, front }) };
     LIVE.fetch_add(1, SeqCst);
     TAKEN.fetch_add(1, SeqCst);
     block.cast()
@@ -108,13 +104,7 @@ unsafe extern "system" fn reallocation(
         // SAFETY: every block has a front.
         let old = unsafe { original.cast::<Front>().wrapping_sub(1).read_unaligned() };
         // SAFETY: two blocks of at least so many bytes.
-        unsafe {
-            ptr::copy_nonoverlapping(
-                original.cast::<u8>(),
-                moved.cast::<u8>(),
-                old.size.min(size),
-            )
-        };
+        unsafe { ptr::copy_nonoverlapping(original.cast::<u8>(), moved.cast::<u8>(), old.size.min(size)) };
         // SAFETY: the old block lives, by Vulkan's contract; its bytes have moved.
         unsafe { free(user, original) };
     }

@@ -10,18 +10,14 @@ use super::Live;
 
 const SIZE: usize = 1 << 16;
 
-/// U106, U107: an import goes to the type that its handle allows, with the bytes of the exported buffer; a request that is refused
-/// before the driver allocates leaves the descriptor to the program.
+/// U106, U107: an import goes to the type that its handle allows, with the bytes of the exported buffer; a request that
+/// is refused before the driver allocates leaves the descriptor to the program.
 ///
 /// # Errors
 /// What this driver lacks.
-pub fn imported<D: DeviceMemory, A: HostAllocator>(
-    live: &Live,
-    gpu: &GpuAllocator<D, A>,
-) -> Result<(), &'static str> {
+pub fn imported<D: DeviceMemory, A: HostAllocator>(live: &Live, gpu: &GpuAllocator<D, A>) -> Result<(), &'static str> {
     let handle = vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
-    let both =
-        vk::ExternalMemoryFeatureFlags::EXPORTABLE | vk::ExternalMemoryFeatureFlags::IMPORTABLE;
+    let both = vk::ExternalMemoryFeatureFlags::EXPORTABLE | vk::ExternalMemoryFeatureFlags::IMPORTABLE;
     if !live.has_memory_fd {
         return Err("VK_KHR_external_memory_fd");
     }
@@ -31,8 +27,7 @@ pub fn imported<D: DeviceMemory, A: HostAllocator>(
     let mut told = vk::ExternalBufferProperties::default();
     // SAFETY: both are valid, and the version is 1.1 at least.
     unsafe {
-        live.instance
-            .get_physical_device_external_buffer_properties(live.physical, &asked, &mut told);
+        live.instance.get_physical_device_external_buffer_properties(live.physical, &asked, &mut told);
     }
     let features = told.external_memory_properties.external_memory_features;
     if !features.contains(both) {
@@ -40,24 +35,17 @@ pub fn imported<D: DeviceMemory, A: HostAllocator>(
     }
 
     let external = ExternalHandleTypes::OPAQUE_FD;
-    let mut info = BufferInfo::new(
-        SIZE as u64,
-        BufferUsage::TRANSFER_SRC | BufferUsage::TRANSFER_DST,
-    );
+    let mut info = BufferInfo::new(SIZE as u64, BufferUsage::TRANSFER_SRC | BufferUsage::TRANSFER_DST);
     info.external = external;
     let given = gpu.create_buffer(&info, &RegionOptions::new().export(external));
     let given = given.expect("the driver exports such buffers");
     let memory = vk::DeviceMemory::from_raw(given.memory().expect("bound").as_raw());
-    let get = vk::MemoryGetFdInfoKHR::default()
-        .memory(memory)
-        .handle_type(handle);
+    let get = vk::MemoryGetFdInfoKHR::default().memory(memory).handle_type(handle);
     let commands = ash::khr::external_memory_fd::Device::new(&live.instance, &live.device);
     // SAFETY: live memory that was allocated for export.
     let fd = unsafe { commands.get_memory_fd(&get) }.expect("it was allocated for export");
 
-    let mut import = vk::ImportMemoryFdInfoKHR::default()
-        .handle_type(handle)
-        .fd(fd);
+    let mut import = vk::ImportMemoryFdInfoKHR::default().handle_type(handle).fd(fd);
     // SAFETY: it may follow `VkMemoryAllocateInfo`, is there until the end, and is used for one allocation.
     let next = unsafe { NextChain::new(NonNull::from(&mut import).cast()) };
     let options = RegionOptions::new().next(next);
@@ -83,13 +71,9 @@ pub fn imported<D: DeviceMemory, A: HostAllocator>(
     assert_eq!(got.memory_type(), given.memory_type());
     assert!(got.is_dedicated() && got.memory() != given.memory());
 
-    let seen =
-        MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT);
+    let seen = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT);
     let staging = || {
-        let info = BufferInfo::new(
-            SIZE as u64,
-            BufferUsage::TRANSFER_SRC | BufferUsage::TRANSFER_DST,
-        );
+        let info = BufferInfo::new(SIZE as u64, BufferUsage::TRANSFER_SRC | BufferUsage::TRANSFER_DST);
         let options = RegionOptions::new().preference(seen).mapped();
         gpu.create_buffer(&info, &options).expect("host memory")
     };
@@ -100,10 +84,7 @@ pub fn imported<D: DeviceMemory, A: HostAllocator>(
     unsafe { first(&from).copy_from_nonoverlapping(NonNull::from(&pattern[0]), SIZE) };
     let buffer = |region: &Region| region.buffer().expect("a buffer");
     let all = SIZE as u64;
-    live.copy(&[
-        (buffer(&from), 0, buffer(&given), 0, all),
-        (buffer(&got), 0, buffer(&to), 0, all),
-    ]);
+    live.copy(&[(buffer(&from), 0, buffer(&given), 0, all), (buffer(&got), 0, buffer(&to), 0, all)]);
     // SAFETY: mapped, written by the queue, which is idle.
     let bytes = unsafe { std::slice::from_raw_parts(first(&to).as_ptr(), SIZE) };
     assert!(bytes == pattern, "both names are of one memory");

@@ -1,5 +1,5 @@
-//! An allocator over a real device, and what the device says of itself. Each case has an allocator of its own, and says what the device
-//! gives no chance to show.
+//! An allocator over a real device, and what the device says of itself. Each case has an allocator of its own, and says
+//! what the device gives no chance to show.
 
 use crate::*;
 
@@ -13,10 +13,7 @@ const CASES: &[(&str, Case)] = &[
     ("what_the_device_says_is_what_vulkan_says", says),
     ("bytes_go_through_every_memory_type_and_back", bytes),
     ("vulkan_1_0_is_enough", old),
-    (
-        "buffers_of_one_block_have_addresses_of_their_own",
-        addresses,
-    ),
+    ("buffers_of_one_block_have_addresses_of_their_own", addresses),
     ("a_budget_is_told_and_not_exceeded", budget),
     ("u101_an_image_of_the_programs_own_is_named", own_image),
     ("a_refusal_of_host_memory_is_told", refused_by_callbacks),
@@ -26,18 +23,14 @@ const CASES: &[(&str, Case)] = &[
 const LAVAPIPE: [&str; 2] = ["budget", "non-coherent"];
 
 const ANY: RegionOptions<'static> = RegionOptions::new();
-const VISIBLE: RegionOptions<'static> =
-    ANY.preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+const VISIBLE: RegionOptions<'static> = ANY.preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
 const COPIED: BufferUsage =
     BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
 
 pub fn run() {
     let ran = live::run(CASES, |case, live| {
         let witness = RecordingAllocator::system();
-        let options = AshOptions {
-            callbacks: Some(live::CALLBACKS),
-            ..live.options
-        };
+        let options = AshOptions { callbacks: Some(live::CALLBACKS), ..live.options };
         let gpu = over(live, options, &witness);
         let unseen = case(live, &gpu);
         let closed = gpu.close().map(drop).map_err(|refused| refused.error);
@@ -73,28 +66,19 @@ fn free(gpu: &Gpu<'_>, regions: impl IntoIterator<Item = Region>) {
 fn says(live: &Live, gpu: &Gpu<'_>) -> Unseen {
     let told = gpu.device().properties();
     // SAFETY: of the instance.
-    let memory = unsafe {
-        live.instance
-            .get_physical_device_memory_properties(live.physical)
-    };
+    let memory = unsafe { live.instance.get_physical_device_memory_properties(live.physical) };
     // SAFETY: of the instance.
     let limits = unsafe { live.instance.get_physical_device_properties(live.physical) }.limits;
     println!("  {told:?}");
     let heaps = memory.memory_heaps_as_slice().iter();
     assert!(
-        (told
-            .heaps
-            .iter()
-            .map(|heap| (heap.size, heap.flags.as_raw())))
-        .eq(heaps.map(|heap| (heap.size, heap.flags.as_raw())))
+        (told.heaps.iter().map(|heap| (heap.size, heap.flags.as_raw())))
+            .eq(heaps.map(|heap| (heap.size, heap.flags.as_raw())))
     );
     let types = memory.memory_types_as_slice().iter();
     assert!(
-        (told
-            .types
-            .iter()
-            .map(|kind| (kind.heap_index, kind.properties.as_raw())))
-        .eq(types.map(|kind| (kind.heap_index, kind.property_flags.as_raw())))
+        (told.types.iter().map(|kind| (kind.heap_index, kind.properties.as_raw())))
+            .eq(types.map(|kind| (kind.heap_index, kind.property_flags.as_raw())))
     );
     assert_eq!(
         (
@@ -102,34 +86,23 @@ fn says(live: &Live, gpu: &Gpu<'_>) -> Unseen {
             told.limits.non_coherent_atom_size,
             told.limits.max_memory_allocation_count
         ),
-        (
-            limits.buffer_image_granularity,
-            limits.non_coherent_atom_size,
-            limits.max_memory_allocation_count
-        )
+        (limits.buffer_image_granularity, limits.non_coherent_atom_size, limits.max_memory_allocation_count)
     );
     if live.options.api_version >= vk::API_VERSION_1_1 {
-        assert!(
-            told.limits.max_memory_allocation_size < u64::MAX,
-            "1.1 tells"
-        );
+        assert!(told.limits.max_memory_allocation_size < u64::MAX, "1.1 tells");
     }
-    assert_eq!(
-        told.features, live.options.features,
-        "the driver has every command of what it offers"
-    );
+    assert_eq!(told.features, live.options.features, "the driver has every command of what it offers");
     Unseen::new()
 }
 
-/// Through each memory type that serves buffers: written by the host where it sees that type, copied by crops of the source, and read.
+/// Through each memory type that serves buffers: written by the host where it sees that type, copied by crops of the
+/// source, and read.
 fn bytes(live: &Live, gpu: &Gpu<'_>) -> Unseen {
     const BYTES: usize = 10_000;
     const OTHER: u8 = 0xee;
     let pattern = |at: usize| (at * 7 % 251) as u8;
     let whole = BufferInfo::new(BYTES as u64, COPIED);
-    let special = PropertyFlags::LAZILY_ALLOCATED
-        | PropertyFlags::PROTECTED
-        | PropertyFlags::DEVICE_COHERENT_AMD;
+    let special = PropertyFlags::LAZILY_ALLOCATED | PropertyFlags::PROTECTED | PropertyFlags::DEVICE_COHERENT_AMD;
     let filled = |region: &Region, byte: &dyn Fn(usize) -> u8| {
         let mapping = gpu.map(region).unwrap();
         // SAFETY: mapped, so many bytes, and nobody else looks at them.
@@ -148,11 +121,7 @@ fn bytes(live: &Live, gpu: &Gpu<'_>) -> Unseen {
         };
         served += 1;
         let is_visible = kind.properties.contains(PropertyFlags::HOST_VISIBLE);
-        let host = if is_visible {
-            of_type(VISIBLE)
-        } else {
-            VISIBLE
-        };
+        let host = if is_visible { of_type(VISIBLE) } else { VISIBLE };
         if is_visible && !kind.properties.contains(PropertyFlags::HOST_COHERENT) {
             unseen.clear();
         }
@@ -165,10 +134,7 @@ fn bytes(live: &Live, gpu: &Gpu<'_>) -> Unseen {
             let buffer = region.buffer().expect("it has a buffer");
             (buffer, region.copy_offset() + offset)
         };
-        let ways = [
-            (place(&two, 0), place(&middle, 100)),
-            (place(&middle, 100), place(&target, 8)),
-        ];
+        let ways = [(place(&two, 0), place(&middle, 100)), (place(&middle, 100), place(&target, 8))];
         live.copy(&ways.map(|((from, start), (to, end))| (from, start, to, end, 4000)));
         let got = gpu.map(&target).unwrap();
         gpu.invalidate(&target, 0, u64::MAX).unwrap();
@@ -191,13 +157,7 @@ fn old(live: &Live, _: &Gpu<'_>) -> Unseen {
     let witness = RecordingAllocator::system();
     let gpu = over(live, AshOptions::new(vk::API_VERSION_1_0), &witness);
     let told = gpu.device().properties();
-    assert_eq!(
-        (
-            told.limits.max_memory_allocation_size,
-            told.features.dedicated_allocation
-        ),
-        (u64::MAX, false)
-    );
+    assert_eq!((told.limits.max_memory_allocation_size, told.features.dedicated_allocation), (u64::MAX, false));
     let unseen = bytes(live, &gpu);
     assert!(gpu.close().is_ok());
     unseen
@@ -238,9 +198,9 @@ fn budget(_: &Live, gpu: &Gpu<'_>) -> Unseen {
     let own = own.filter(|(_, heap)| heap.flags.contains(HeapFlags::DEVICE_LOCAL));
     let (heap, described) = own.max_by_key(|(_, heap)| heap.size).unwrap();
     let left = told[heap].budget.saturating_sub(told[heap].usage);
-    let bits = (0u32..).zip(device.types).fold(0, |bits, (index, kind)| {
-        bits | u32::from(kind.heap_index as usize == heap) << index
-    });
+    let bits = (0u32..)
+        .zip(device.types)
+        .fold(0, |bits, (index, kind)| bits | u32::from(kind.heap_index as usize == heap) << index);
     let size = (described.size / 20).min(device.limits.max_memory_allocation_size) & !0xffff;
     let needs = ResourceRequirements::new(size, 256).memory_types(bits);
     let options = ANY.dedicated(DedicatedPolicy::Required).within_budget();
@@ -251,15 +211,9 @@ fn budget(_: &Live, gpu: &Gpu<'_>) -> Unseen {
             Err(error) => break error,
         }
     };
-    assert!(
-        matches!(error, GpuError::Limit(Limit::Budget { heap: of, .. }) if of as usize == heap),
-        "{error:?}"
-    );
+    assert!(matches!(error, GpuError::Limit(Limit::Budget { heap: of, .. }) if of as usize == heap), "{error:?}");
     let taken = regions.len() as u64 * size;
-    assert!(
-        taken <= left && taken + size > left / 2,
-        "{taken} of {left}"
-    );
+    assert!(taken <= left && taken + size > left / 2, "{taken} of {left}");
     free(gpu, regions);
     Unseen::new()
 }
@@ -272,11 +226,7 @@ fn own_image(live: &Live, gpu: &Gpu<'_>) -> Unseen {
         .flags(vk::ImageCreateFlags::MUTABLE_FORMAT)
         .image_type(vk::ImageType::TYPE_2D)
         .format(formats[0])
-        .extent(vk::Extent3D {
-            width: 96,
-            height: 64,
-            depth: 1,
-        })
+        .extent(vk::Extent3D { width: 96, height: 64, depth: 1 })
         .mip_levels(1)
         .array_layers(1)
         .samples(vk::SampleCountFlags::TYPE_1)
@@ -317,9 +267,6 @@ fn refused_by_callbacks(live: &Live, gpu: &Gpu<'_>) -> Unseen {
         testkit::skip("lavapipe", "a_refusal_of_host_memory_is_told", reason);
         return Unseen::new();
     }
-    assert_eq!(
-        (answer, live_blocks()),
-        (Err(DeviceError::OutOfHostMemory), before)
-    );
+    assert_eq!((answer, live_blocks()), (Err(DeviceError::OutOfHostMemory), before));
     bytes(live, gpu)
 }

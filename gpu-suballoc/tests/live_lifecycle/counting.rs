@@ -1,4 +1,5 @@
-//! A dispatch table's functions, counted on their way to the driver: what is created and destroyed, and the bytes of device memory.
+//! A dispatch table's functions, counted on their way to the driver: what is created and destroyed, and the bytes of
+//! device memory.
 
 use crate::*;
 
@@ -35,10 +36,7 @@ fn address(function: Function) -> *mut () {
     function.map_or(ptr::null_mut(), |function| function as *mut ())
 }
 
-pub unsafe extern "system" fn get_instance_proc_addr(
-    instance: vk::Instance,
-    name: *const c_char,
-) -> Function {
+pub unsafe extern "system" fn get_instance_proc_addr(instance: vk::Instance, name: *const c_char) -> Function {
     let real = real!(vk::PFN_vkGetInstanceProcAddr, INSTANCE);
     // SAFETY: the caller's instance and name, as the driver's function demands them of it.
     let function = unsafe { real(instance, name) };
@@ -46,17 +44,12 @@ pub unsafe extern "system" fn get_instance_proc_addr(
     if unsafe { CStr::from_ptr(name) } == c"vkGetDeviceProcAddr" {
         DEVICE.store(address(function), SeqCst);
         // SAFETY: a function's address as that of another type of function; whoever calls it turns it back.
-        return unsafe {
-            std::mem::transmute::<*const (), Function>(get_device_proc_addr as *const ())
-        };
+        return unsafe { std::mem::transmute::<*const (), Function>(get_device_proc_addr as *const ()) };
     }
     function
 }
 
-unsafe extern "system" fn get_device_proc_addr(
-    device: vk::Device,
-    name: *const c_char,
-) -> Function {
+unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const c_char) -> Function {
     let real = real!(vk::PFN_vkGetDeviceProcAddr, DEVICE);
     // SAFETY: the caller's device and name, as the driver's function demands them of it.
     let function = unsafe { real(device, name) };
@@ -158,10 +151,7 @@ unsafe extern "system" fn allocate(
 }
 
 unsafe extern "system" fn free(device: vk::Device, memory: vk::DeviceMemory, with: Callbacks<'_>) {
-    assert!(
-        MEMORY.lock().unwrap().remove(&memory.as_raw()).is_some(),
-        "memory of this table's"
-    );
+    assert!(MEMORY.lock().unwrap().remove(&memory.as_raw()).is_some(), "memory of this table's");
     let real = real!(vk::PFN_vkFreeMemory, FREE);
     // SAFETY: the caller's arguments, as the driver's function demands them of it.
     unsafe { real(device, memory, with) }
@@ -179,22 +169,11 @@ unsafe extern "system" fn create_pipelines(
     in_command("vkCreateComputePipelines");
     // SAFETY: the caller's arguments, as the driver's function demands them of it.
     let result = unsafe { real(device, cache, count, infos, with, made) };
-    PIPELINES.fetch_add(
-        if result == vk::Result::SUCCESS {
-            i64::from(count)
-        } else {
-            0
-        },
-        SeqCst,
-    );
+    PIPELINES.fetch_add(if result == vk::Result::SUCCESS { i64::from(count) } else { 0 }, SeqCst);
     result
 }
 
-unsafe extern "system" fn destroy_pipeline(
-    device: vk::Device,
-    pipeline: vk::Pipeline,
-    with: Callbacks<'_>,
-) {
+unsafe extern "system" fn destroy_pipeline(device: vk::Device, pipeline: vk::Pipeline, with: Callbacks<'_>) {
     PIPELINES.fetch_sub(i64::from(pipeline != vk::Pipeline::null()), SeqCst);
     let real = real!(vk::PFN_vkDestroyPipeline, PIPELINE_GONE);
     // SAFETY: the caller's arguments, as the driver's function demands them of it.

@@ -48,20 +48,13 @@ pub const CODE: &[u32] = &[
     0x0001_0038, // label, return, end
 ];
 
-pub fn info<'a>(
-    live: &Live,
-    memory: &Context,
-    get: vk::PFN_vkGetInstanceProcAddr,
-) -> AshContextInfo<'a> {
+pub fn info<'a>(live: &Live, memory: &Context, get: vk::PFN_vkGetInstanceProcAddr) -> AshContextInfo<'a> {
     AshContextInfo {
         get_instance_proc_addr: get,
         instance: live.instance.handle(),
         physical_device: live.physical,
         device: live.device.handle(),
-        options: AshOptions {
-            callbacks: Some(CALLBACKS),
-            ..live.options
-        },
+        options: AshOptions { callbacks: Some(CALLBACKS), ..live.options },
         allocator: AllocatorOptions::default(),
         memory: memory.handle(),
         pipeline_cache_data: &[],
@@ -85,30 +78,20 @@ pub fn try_kernel(
         code: CODE,
         set_layouts: &sets,
         push_constant_ranges: &[],
-        pipelines: &[KernelPipeline {
-            name: c"main",
-            specialization: None,
-        }],
+        pipelines: &[KernelPipeline { name: c"main", specialization: None }],
         keep_code: true,
     };
     let shaders = context.shaders();
     // SAFETY: valid SPIR-V, and a layout that it does not use.
-    shaders.get_or_compile(ShaderKey::kernel(shaders.device(), number), || unsafe {
-        context.compile(&info)
-    })
+    shaders.get_or_compile(ShaderKey::kernel(shaders.device(), number), || unsafe { context.compile(&info) })
 }
 
 /// A buffer that the host sees, filled.
 pub fn filled(context: &AshContext, value: u8) -> Region {
     let gpu = context.allocator();
-    let usage = BufferUsage::from_raw(
-        BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw(),
-    );
-    let options =
-        RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
-    let region = gpu
-        .create_buffer(&BufferInfo::new(4096, usage), &options)
-        .unwrap();
+    let usage = BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
+    let options = RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+    let region = gpu.create_buffer(&BufferInfo::new(4096, usage), &options).unwrap();
     let mapping = gpu.map(&region).unwrap();
     // SAFETY: mapped, and nobody else is at it.
     unsafe { mapping.as_ptr().write_bytes(value, mapping.len()) };
@@ -130,8 +113,7 @@ pub fn copied(live: &Live, context: &AshContext, from: &Region, to: &Region, val
 }
 
 fn file(live: &Live) {
-    let root =
-        Context::root_static(&testkit_system::SYSTEM, ContextOptions::new("application")).unwrap();
+    let root = Context::root_static(&testkit_system::SYSTEM, ContextOptions::new("application")).unwrap();
     let memory = root.child("contexts").unwrap();
     let home = AshContexts::new(memory.handle(), CacheLimits::NONE).unwrap();
     let get = live.entry.static_fn().get_instance_proc_addr;
@@ -139,50 +121,24 @@ fn file(live: &Live) {
     let context = unsafe { home.acquire_ash(info(live, &memory, get)) }.unwrap();
     drop(kernel(&context, 1));
     // SAFETY: of the instance.
-    let mine = unsafe {
-        physical_device_identity(&live.instance, live.physical, live.options.api_version, 1)
-    };
+    let mine = unsafe { physical_device_identity(&live.instance, live.physical, live.options.api_version, 1) };
     let mut blob = TryVec::new_in(memory.handle());
     context.pipeline_cache_data(&mut blob).expect("told");
-    assert!(
-        blob.len() >= 32 && blob[16..32] == mine.pipeline_cache_uuid,
-        "the header of Vulkan's own"
-    );
+    assert!(blob.len() >= 32 && blob[16..32] == mine.pipeline_cache_uuid, "the header of Vulkan's own");
     let mut bytes = TryVec::new_in(memory.handle());
     let mut writer = StoreWriter::new(&mut bytes, &mine).unwrap();
-    home.cache()
-        .save(context.shaders().device(), &mut writer, |_, kernel| {
-            kernel.code()
-        })
-        .unwrap();
+    home.cache().save(context.shaders().device(), &mut writer, |_, kernel| kernel.code()).unwrap();
     writer.finish().unwrap();
     context.release().unwrap();
-    let other = StoreIdentity {
-        driver_version: mine.driver_version ^ 1,
-        ..mine
-    };
-    assert_eq!(
-        StoredShaders::open(&bytes, &other).unwrap_err(),
-        StoreError::OtherDevice
-    );
+    let other = StoreIdentity { driver_version: mine.driver_version ^ 1, ..mine };
+    assert_eq!(StoredShaders::open(&bytes, &other).unwrap_err(), StoreError::OtherDevice);
     let stored = StoredShaders::open(&bytes, &mine).expect("whole");
-    let again = AshContextInfo {
-        pipeline_cache_data: &blob,
-        ..info(live, &memory, get)
-    };
+    let again = AshContextInfo { pipeline_cache_data: &blob, ..info(live, &memory, get) };
     // SAFETY: all of one another, and alive while `live` is.
     let context = unsafe { home.acquire_ash(again) }.expect("acquired with what the cache had");
     let restored = context.shaders().restore(&stored, |_, binary| {
-        let words: Vec<u32> = binary
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|word| u32::from_le_bytes(*word))
-            .collect();
-        let main = KernelPipeline {
-            name: c"main",
-            specialization: None,
-        };
+        let words: Vec<u32> = binary.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        let main = KernelPipeline { name: c"main", specialization: None };
         let info = KernelInfo {
             code: &words,
             set_layouts: &[],

@@ -1,5 +1,5 @@
-//! Buffers, small ones too, and images with optimal tiling keep their contents through defragmentations on a real driver, with copies as a
-//! program records them; the validation layer hears an intended error first, and nothing then.
+//! Buffers, small ones too, and images with optimal tiling keep their contents through defragmentations on a real
+//! driver, with copies as a program records them; the validation layer hears an intended error first, and nothing then.
 
 use crate::*;
 
@@ -26,20 +26,13 @@ static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 pub fn run() {
     on_each_driver(NAME, |driver, which| {
         let (driver, moves, small) = df11_contents_are_equal_after_passes(driver, which)?;
-        Ok(format!(
-            "{driver}: {moves} moves, {small} of them of small buffers"
-        ))
+        Ok(format!("{driver}: {moves} moves, {small} of them of small buffers"))
     });
 }
 
 fn image_info() -> ImageInfo {
     let format = u32::try_from(vk::Format::R8G8B8A8_UNORM.as_raw()).unwrap();
-    ImageInfo::new_2d(
-        format,
-        64,
-        64,
-        ImageUsage::TRANSFER_SRC | ImageUsage::TRANSFER_DST,
-    )
+    ImageInfo::new_2d(format, 64, 64, ImageUsage::TRANSFER_SRC | ImageUsage::TRANSFER_DST)
 }
 
 fn df11_contents_are_equal_after_passes(
@@ -60,23 +53,15 @@ fn df11_contents_are_equal_after_passes(
     assert!(!said().is_empty(), "the layer hears what is wrong");
 
     let options = AllocatorOptions {
-        memory: MemoryOptions {
-            first_block: Some(256 << 10),
-            max_block: Some(256 << 10),
-            ..MemoryOptions::default()
-        },
+        memory: MemoryOptions { first_block: Some(256 << 10), max_block: Some(256 << 10), ..MemoryOptions::default() },
         ..AllocatorOptions::default()
     };
     let device = live.ash(live.options);
     // SAFETY: infos are valid, the device outlives the allocator, and nothing runs on it when something is freed.
-    let gpu = unsafe { GpuAllocator::new(device, &SYSTEM, options) }
-        .map_err(|refused| refused.error)
-        .unwrap();
+    let gpu = unsafe { GpuAllocator::new(device, &SYSTEM, options) }.map_err(|refused| refused.error).unwrap();
     let shared = RegionOptions::new().dedicated(DedicatedPolicy::Never);
     let visible = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE);
-    let staging = gpu
-        .create_buffer(&BufferInfo::new(BYTES, COPIED), &shared.preference(visible))
-        .unwrap();
+    let staging = gpu.create_buffer(&BufferInfo::new(BYTES, COPIED), &shared.preference(visible)).unwrap();
 
     let mut all: Vec<(u8, Region)> = Vec::new();
     let lasting = shared.lifetime(Lifetime::Persistent);
@@ -111,8 +96,7 @@ fn df11_contents_are_equal_after_passes(
         }
         for index in 0..pass.moves().len() {
             if pass.moves()[index].old_image().is_some() {
-                pass.make_image(index, &image_info())
-                    .expect("the same needs");
+                pass.make_image(index, &image_info()).expect("the same needs");
             } else {
                 pass.make_buffer(index).expect("the same needs");
             }
@@ -139,38 +123,22 @@ fn df11_contents_are_equal_after_passes(
     }
     let totals = run.totals();
     drop(run);
-    assert!(
-        totals.moves >= 8 && small > 0 && gpu.stats().total.blocks < before,
-        "{totals:?} {small}"
-    );
+    assert!(totals.moves >= 8 && small > 0 && gpu.stats().total.blocks < before, "{totals:?} {small}");
     for (number, mut region) in left {
         gpu.refresh(&mut region).unwrap();
         fill(&gpu, &staging, !number);
         transfer(&live, &staging, &region, Direction::Out);
-        let length = if region.image().is_some() {
-            BYTES
-        } else {
-            region.size()
-        };
+        let length = if region.image().is_some() { BYTES } else { region.size() };
         let mapping = gpu.map(&staging).unwrap();
         gpu.invalidate(&staging, 0, BYTES).unwrap();
         // SAFETY: mapped, as long as that, and the device is idle.
         let bytes = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), length as usize) };
-        assert!(
-            bytes
-                .iter()
-                .enumerate()
-                .all(|(at, byte)| *byte == pattern(number, at)),
-            "{number} on {driver}"
-        );
+        assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == pattern(number, at)), "{number} on {driver}");
         drop(mapping);
         gpu.free(region).unwrap();
     }
     gpu.free(staging).unwrap();
-    let _device = gpu
-        .close()
-        .map_err(|refused| refused.to_string())
-        .expect("all was freed");
+    let _device = gpu.close().map_err(|refused| refused.to_string()).expect("all was freed");
     let name = live.driver.clone();
     drop(live);
     let wrong = said();
@@ -210,33 +178,19 @@ fn transfer(live: &Live, staging: &Region, region: &Region, direction: Direction
     }
     let image = vk::Image::from_raw(region.image().unwrap().as_raw());
     let buffer = vk::Buffer::from_raw(staging.as_raw());
-    let regions = [vk::BufferImageCopy::default()
-        .image_subresource(layers())
-        .image_extent(extent())];
+    let regions = [vk::BufferImageCopy::default().image_subresource(layers()).image_extent(extent())];
     live.submit(|commands| match direction {
         Direction::In => {
             let general = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
             barrier(live, commands, image, vk::ImageLayout::UNDEFINED, general);
             // SAFETY: recording; the image has that layout.
-            unsafe {
-                live.device
-                    .cmd_copy_buffer_to_image(commands, buffer, image, general, &regions)
-            };
-            barrier(
-                live,
-                commands,
-                image,
-                general,
-                vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
-            );
+            unsafe { live.device.cmd_copy_buffer_to_image(commands, buffer, image, general, &regions) };
+            barrier(live, commands, image, general, vk::ImageLayout::TRANSFER_SRC_OPTIMAL);
         }
         Direction::Out => {
             let rests = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
             // SAFETY: recording; the image has that layout.
-            unsafe {
-                live.device
-                    .cmd_copy_image_to_buffer(commands, image, rests, buffer, &regions)
-            };
+            unsafe { live.device.cmd_copy_image_to_buffer(commands, image, rests, buffer, &regions) };
             let host = [vk::MemoryBarrier::default()
                 .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
                 .dst_access_mask(vk::AccessFlags::HOST_READ)];
@@ -258,48 +212,25 @@ fn transfer(live: &Live, staging: &Region, region: &Region, direction: Direction
 
 /// As a program would: the new image is written, and rests as the old one did.
 fn copy_image(live: &Live, commands: vk::CommandBuffer, old: vk::Image, new: vk::Image) {
-    let (rests, written) = (
-        vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
-        vk::ImageLayout::TRANSFER_DST_OPTIMAL,
-    );
+    let (rests, written) = (vk::ImageLayout::TRANSFER_SRC_OPTIMAL, vk::ImageLayout::TRANSFER_DST_OPTIMAL);
     barrier(live, commands, new, vk::ImageLayout::UNDEFINED, written);
-    let regions = [vk::ImageCopy::default()
-        .src_subresource(layers())
-        .dst_subresource(layers())
-        .extent(extent())];
+    let regions = [vk::ImageCopy::default().src_subresource(layers()).dst_subresource(layers()).extent(extent())];
     // SAFETY: recording; the images have these layouts.
-    unsafe {
-        live.device
-            .cmd_copy_image(commands, old, rests, new, written, &regions)
-    };
+    unsafe { live.device.cmd_copy_image(commands, old, rests, new, written, &regions) };
     barrier(live, commands, new, written, rests);
 }
 
 fn layers() -> vk::ImageSubresourceLayers {
-    vk::ImageSubresourceLayers::default()
-        .aspect_mask(vk::ImageAspectFlags::COLOR)
-        .layer_count(1)
+    vk::ImageSubresourceLayers::default().aspect_mask(vk::ImageAspectFlags::COLOR).layer_count(1)
 }
 
 fn extent() -> vk::Extent3D {
-    vk::Extent3D {
-        width: 64,
-        height: 64,
-        depth: 1,
-    }
+    vk::Extent3D { width: 64, height: 64, depth: 1 }
 }
 
-fn barrier(
-    live: &Live,
-    commands: vk::CommandBuffer,
-    image: vk::Image,
-    from: vk::ImageLayout,
-    to: vk::ImageLayout,
-) {
-    let range = vk::ImageSubresourceRange::default()
-        .aspect_mask(vk::ImageAspectFlags::COLOR)
-        .level_count(1)
-        .layer_count(1);
+fn barrier(live: &Live, commands: vk::CommandBuffer, image: vk::Image, from: vk::ImageLayout, to: vk::ImageLayout) {
+    let range =
+        vk::ImageSubresourceRange::default().aspect_mask(vk::ImageAspectFlags::COLOR).level_count(1).layer_count(1);
     let transfer = vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE;
     let barriers = [vk::ImageMemoryBarrier::default()
         .src_access_mask(transfer)
@@ -313,14 +244,6 @@ fn barrier(
     let stage = vk::PipelineStageFlags::TRANSFER;
     // SAFETY: recording; the image lives.
     unsafe {
-        live.device.cmd_pipeline_barrier(
-            commands,
-            stage,
-            stage,
-            vk::DependencyFlags::empty(),
-            &[],
-            &[],
-            &barriers,
-        )
+        live.device.cmd_pipeline_barrier(commands, stage, stage, vk::DependencyFlags::empty(), &[], &[], &barriers)
     };
 }

@@ -28,18 +28,13 @@ unsafe extern "system" fn hear(
         // SAFETY: a C string for the length of this call.
         unsafe { CStr::from_ptr(message) }.to_string_lossy()
     };
-    SAID.lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(text.into_owned());
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).push(text.into_owned());
     vk::FALSE
 }
 
 fn messenger<'a>() -> vk::DebugUtilsMessengerCreateInfoEXT<'a> {
     vk::DebugUtilsMessengerCreateInfoEXT::default()
-        .message_severity(
-            vk::DebugUtilsMessageSeverityFlagsEXT::WARNING
-                | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR,
-        )
+        .message_severity(vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR)
         .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
         .pfn_user_callback(Some(hear))
 }
@@ -58,10 +53,7 @@ const DRIVERS: [(&str, IsDriver); 3] = [
 ];
 
 /// Runs a test, if it is asked for, on each driver that is there. It answers what it has to say.
-pub fn on_each_driver(
-    name: &str,
-    test: impl Fn(&'static str, IsDriver) -> Result<String, Missing>,
-) {
+pub fn on_each_driver(name: &str, test: impl Fn(&'static str, IsDriver) -> Result<String, Missing>) {
     if !is_selected(name) {
         return;
     }
@@ -77,14 +69,9 @@ pub fn on_each_driver(
 pub fn watched(driver: &'static str, which: impl Fn(&str) -> bool) -> Result<Live, Missing> {
     let absent = |reason| (driver, reason);
     let (entry, version) = loader().map_err(absent)?;
-    let application = vk::ApplicationInfo::default()
-        .application_name(c"gpu-suballoc tests")
-        .api_version(version);
+    let application = vk::ApplicationInfo::default().application_name(c"gpu-suballoc tests").api_version(version);
     let layers: [*const c_char; 1] = [LAYER.as_ptr()];
-    let extensions = [
-        vk::EXT_DEBUG_UTILS_NAME.as_ptr(),
-        vk::EXT_VALIDATION_FEATURES_NAME.as_ptr(),
-    ];
+    let extensions = [vk::EXT_DEBUG_UTILS_NAME.as_ptr(), vk::EXT_VALIDATION_FEATURES_NAME.as_ptr()];
     // The layer looks for missing barriers only where that is asked for.
     let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
     let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
@@ -100,17 +87,13 @@ pub fn watched(driver: &'static str, which: impl Fn(&str) -> bool) -> Result<Liv
     let instance = match unsafe { entry.create_instance(&info, None) } {
         Ok(instance) => instance,
         Err(vk::Result::ERROR_LAYER_NOT_PRESENT) => {
-            return Err((
-                "validation",
-                "the Khronos validation layer is not installed".to_owned(),
-            ));
+            return Err(("validation", "the Khronos validation layer is not installed".to_owned()));
         }
         Err(result) => return Err(absent(format!("no driver: {result:?}"))),
     };
     let debug = ash::ext::debug_utils::Instance::new(&entry, &instance);
     // SAFETY: the extension is enabled; destroyed between device and instance.
-    let ear =
-        unsafe { debug.create_debug_utils_messenger(&messenger(), None) }.expect("a messenger");
+    let ear = unsafe { debug.create_debug_utils_messenger(&messenger(), None) }.expect("a messenger");
     // SAFETY: the only one of it, while the instance lives.
     let end = move || unsafe { debug.destroy_debug_utils_messenger(ear, None) };
     let between: Between = Some(Box::new(end));

@@ -1,4 +1,5 @@
-//! A cycle of a context on a real driver, each of whose requests of ours is refused once: everything is as it was, and the next try succeeds.
+//! A cycle of a context on a real driver, each of whose requests of ours is refused once: everything is as it was, and
+//! the next try succeeds.
 
 use crate::*;
 
@@ -6,10 +7,7 @@ use crate::counting;
 use crate::cycles::{Test, info, try_kernel};
 use crate::live::{Live, live_blocks};
 
-pub const TESTS: &[Test] = &[(
-    "h9_hw27_every_refusal_of_our_memory_leaves_everything_as_it_was",
-    swept,
-)];
+pub const TESTS: &[Test] = &[("h9_hw27_every_refusal_of_our_memory_leaves_everything_as_it_was", swept)];
 
 /// An application's memory, over a witness.
 pub struct RefusingApplication {
@@ -27,12 +25,7 @@ impl RefusingApplication {
         // SAFETY: the host outlives the context.
         let root = unsafe { Context::root(host, ContextOptions::new("application")) }.unwrap();
         let [shared, memory] = ["shared", "contexts"].map(|name| root.child(name).unwrap());
-        Self {
-            shared,
-            memory,
-            root,
-            blocks: live_blocks(),
-        }
+        Self { shared, memory, root, blocks: live_blocks() }
     }
 
     pub fn home(&self) -> AshContexts {
@@ -45,19 +38,8 @@ impl RefusingApplication {
 
     /// All that contexts had was given back.
     pub fn assert_nothing_is_left(&self, when: &str) {
-        assert!(
-            counting::live().iter().all(|(_, live)| *live == 0),
-            "{when}: {:?}",
-            counting::live()
-        );
-        assert_eq!(
-            (
-                self.memory.usage().total().live_bytes,
-                counting::device_bytes()
-            ),
-            (0, 0),
-            "{when}"
-        );
+        assert!(counting::live().iter().all(|(_, live)| *live == 0), "{when}: {:?}", counting::live());
+        assert_eq!((self.memory.usage().total().live_bytes, counting::device_bytes()), (0, 0), "{when}");
     }
 
     fn end(self) {
@@ -73,27 +55,18 @@ impl RefusingApplication {
 }
 
 /// Acquire, compile, take, give, release.
-pub fn cycle(
-    live: &Live,
-    application: &RefusingApplication,
-    home: &AshContexts,
-) -> Result<(), String> {
+pub fn cycle(live: &Live, application: &RefusingApplication, home: &AshContexts) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
     // SAFETY: the handles are live, and the device outlives the context.
-    let context =
-        unsafe { home.acquire_ash(application.info(live)) }.map_err(|error| told(&error))?;
+    let context = unsafe { home.acquire_ash(application.info(live)) }.map_err(|error| told(&error))?;
     for number in 0..2 {
         drop(try_kernel(&context, number).map_err(|error| told(&error))?);
     }
     let info = BufferInfo::new(4000, BufferUsage::STORAGE_BUFFER);
-    let region = context
-        .allocator()
-        .create_buffer(&info, &RegionOptions::new().name("a buffer"));
+    let region = context.allocator().create_buffer(&info, &RegionOptions::new().name("a buffer"));
     let region = region.map_err(|error| told(&error))?;
     let crop = context.allocator().crop(&region, 0, 64, 4);
-    let cropped = crop
-        .map_err(|error| told(&error))
-        .map(|crop| context.allocator().free(crop).unwrap());
+    let cropped = crop.map_err(|error| told(&error)).map(|crop| context.allocator().free(crop).unwrap());
     context.allocator().free(region).unwrap();
     cropped?;
     assert_eq!(context.release().unwrap().shaders, 2);
@@ -126,8 +99,5 @@ fn swept(live: &Live) {
         nth += 1;
     }
     println!("  {nth} requests of ours, {failed} refused with an error");
-    assert!(
-        failed >= 15,
-        "{failed} of {nth} requests were refused with an error"
-    );
+    assert!(failed >= 15, "{failed} of {nth} requests were refused with an error");
 }

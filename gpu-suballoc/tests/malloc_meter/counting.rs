@@ -8,7 +8,8 @@ use crate::operations::driver_heap::IN_DRIVER;
 static WANTED: AtomicBool = AtomicBool::new(false);
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// How many blocks were taken while `f` ran, those of the mock device apart, which are its driver's. The process has one thread.
+/// How many blocks were taken while `f` ran, those of the mock device apart, which are its driver's. The process has
+/// one thread.
 pub fn during(f: impl FnOnce()) -> u64 {
     TAKEN.store(0, SeqCst);
     WANTED.store(true, SeqCst);

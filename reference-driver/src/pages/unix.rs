@@ -1,10 +1,7 @@
 use core::ptr::{NonNull, null_mut};
 
 pub(crate) fn map(len: usize) -> Option<NonNull<u8>> {
-    let (access, how) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
+    let (access, how) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping at an address of the system's choice touches no other.
     let at = unsafe { libc::mmap(null_mut(), len, access, how, -1, 0) };
     NonNull::new(at.cast()).filter(|_| at != libc::MAP_FAILED)

@@ -30,12 +30,7 @@ impl Heap {
 
 impl<'h> HeapCallbacks<'h> {
     pub(crate) fn new(heap: &'h Heap) -> Self {
-        Self {
-            heap,
-            requests: RefCell::default(),
-            frees: Cell::new(0),
-            refuse: Cell::new(None),
-        }
+        Self { heap, requests: RefCell::default(), frees: Cell::new(0), refuse: Cell::new(None) }
     }
 
     /// The struct for Vulkan.
@@ -62,10 +57,7 @@ impl<'h> HeapCallbacks<'h> {
         let layout = Layout::from_size_align(size, align).expect("valid usage");
         // SAFETY: the driver asks for no block of size 0.
         let block = unsafe { alloc(layout) };
-        self.heap
-            .0
-            .borrow_mut()
-            .insert(block.expose_provenance(), layout);
+        self.heap.0.borrow_mut().insert(block.expose_provenance(), layout);
         block.cast()
     }
 
@@ -107,10 +99,7 @@ unsafe extern "system" fn reallocation(
     if !new.is_null() && !old.is_null() {
         let layout = callbacks.release(old);
         // SAFETY: both blocks are live, and the new one is another.
-        unsafe {
-            new.cast::<u8>()
-                .copy_from_nonoverlapping(old.cast(), layout.size().min(size))
-        };
+        unsafe { new.cast::<u8>().copy_from_nonoverlapping(old.cast(), layout.size().min(size)) };
         // SAFETY: allocated with this layout.
         unsafe { dealloc(old.cast(), layout) };
     }
@@ -129,9 +118,7 @@ unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
 
 /// The driver's commands that need no instance.
 pub(crate) fn entry() -> ash::Entry {
-    let functions = ash::StaticFn {
-        get_instance_proc_addr,
-    };
+    let functions = ash::StaticFn { get_instance_proc_addr };
     // SAFETY: the driver's own function, linked.
     unsafe { ash::Entry::from_static_fn(functions) }
 }
@@ -149,17 +136,11 @@ impl<'c> Running<'c> {
     pub(crate) fn new(callbacks: Option<vk::AllocationCallbacks<'c>>) -> Self {
         let info = vk::InstanceCreateInfo::default();
         // SAFETY: a plain instance.
-        let instance =
-            unsafe { entry().create_instance(&info, callbacks.as_ref()) }.expect("memory");
+        let instance = unsafe { entry().create_instance(&info, callbacks.as_ref()) }.expect("memory");
         // SAFETY: it lives.
         let physical = unsafe { instance.enumerate_physical_devices() }.expect("one")[0];
         let device = device(&instance, physical, callbacks.as_ref()).expect("memory");
-        Self {
-            instance,
-            physical,
-            device,
-            callbacks,
-        }
+        Self { instance, physical, device, callbacks }
     }
 }
 
@@ -171,9 +152,7 @@ pub(crate) fn device(
 ) -> Result<ash::Device, vk::Result> {
     let queue = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
     let names = [vk::EXT_PIPELINE_CREATION_CACHE_CONTROL_NAME.as_ptr()];
-    let info = vk::DeviceCreateInfo::default()
-        .queue_create_infos(&queue)
-        .enabled_extension_names(&names);
+    let info = vk::DeviceCreateInfo::default().queue_create_infos(&queue).enabled_extension_names(&names);
     // SAFETY: the one family, one queue, the one extension.
     unsafe { instance.create_device(physical, &info, callbacks) }
 }

@@ -10,12 +10,7 @@ use crate::shader_reader::{SHADERS, words};
 fn rd4_limits_are_those_that_the_specification_demands() {
     let running = Running::new(None);
     // SAFETY: the instance lives.
-    let limits = unsafe {
-        running
-            .instance
-            .get_physical_device_properties(running.physical)
-    }
-    .limits;
+    let limits = unsafe { running.instance.get_physical_device_properties(running.physical) }.limits;
     macro_rules! limits {
         ($how:tt: $($name:ident $(.$index:tt)* $bound:expr),* $(,)?) => {$(
             assert!(f64::from(limits.$name $([$index])*) $how f64::from($bound), stringify!($name));
@@ -51,12 +46,7 @@ fn rd4_limits_are_those_that_the_specification_demands() {
         (limits.min_storage_buffer_offset_alignment, 256),
         (limits.non_coherent_atom_size, 256),
     ];
-    assert!(
-        at_most
-            .iter()
-            .all(|(limit, bound)| limit <= bound && *limit > 0),
-        "{at_most:?}"
-    );
+    assert!(at_most.iter().all(|(limit, bound)| limit <= bound && *limit > 0), "{at_most:?}");
     assert!(limits.min_memory_map_alignment >= 64);
 }
 
@@ -66,12 +56,8 @@ fn rd5_pipeline_creation_can_be_controlled() {
     let running = Running::new(None);
     let (instance, device) = (&running.instance, &running.device);
     // SAFETY: the instance lives.
-    let extensions = unsafe { instance.enumerate_device_extension_properties(running.physical) }
-        .expect("memory");
-    let names: Vec<_> = extensions
-        .iter()
-        .filter_map(|each| each.extension_name_as_c_str().ok())
-        .collect();
+    let extensions = unsafe { instance.enumerate_device_extension_properties(running.physical) }.expect("memory");
+    let names: Vec<_> = extensions.iter().filter_map(|each| each.extension_name_as_c_str().ok()).collect();
     assert_eq!(names, [vk::EXT_PIPELINE_CREATION_CACHE_CONTROL_NAME]);
     let mut control = vk::PhysicalDevicePipelineCreationCacheControlFeatures::default();
     let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut control);
@@ -81,34 +67,22 @@ fn rd5_pipeline_creation_can_be_controlled() {
 
     let code = words(SHADERS[0].0);
     // SAFETY: a whole module.
-    let module = unsafe {
-        device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&code), None)
-    };
+    let module = unsafe { device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&code), None) };
     let module = module.expect("memory");
-    let stage = vk::PipelineShaderStageCreateInfo::default()
-        .stage(vk::ShaderStageFlags::COMPUTE)
-        .module(module)
-        .name(c"main");
+    let stage =
+        vk::PipelineShaderStageCreateInfo::default().stage(vk::ShaderStageFlags::COMPUTE).module(module).name(c"main");
     let plain = vk::ComputePipelineCreateInfo::default().stage(stage);
-    let unless_compiled =
-        plain.flags(vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED_EXT);
+    let unless_compiled = plain.flags(vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED_EXT);
     let or_return = unless_compiled.flags(
         vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED_EXT
             | vk::PipelineCreateFlags::EARLY_RETURN_ON_FAILURE_EXT,
     );
-    for (infos, made) in [
-        ([unless_compiled, plain], [false, true]),
-        ([or_return, plain], [false, false]),
-    ] {
+    for (infos, made) in [([unless_compiled, plain], [false, true]), ([or_return, plain], [false, false])] {
         // SAFETY: live infos.
         let (all, result) =
-            unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &infos, None) }
-                .expect_err("one fails");
+            unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &infos, None) }.expect_err("one fails");
         assert_eq!(result, vk::Result::PIPELINE_COMPILE_REQUIRED_EXT);
-        assert_eq!(
-            [0, 1].map(|index: usize| all[index] != vk::Pipeline::null()),
-            made
-        );
+        assert_eq!([0, 1].map(|index: usize| all[index] != vk::Pipeline::null()), made);
         for pipeline in all {
             // SAFETY: NULL, or just created.
             unsafe { device.destroy_pipeline(pipeline, None) };
@@ -141,14 +115,9 @@ fn rd4_each_structure_of_vulkan_1_1_is_written() {
         variable_pointers: left,
         ..Default::default()
     };
-    let mut protected = vk::PhysicalDeviceProtectedMemoryFeatures {
-        protected_memory: left,
-        ..Default::default()
-    };
-    let mut parameters = vk::PhysicalDeviceShaderDrawParametersFeatures {
-        shader_draw_parameters: left,
-        ..Default::default()
-    };
+    let mut protected = vk::PhysicalDeviceProtectedMemoryFeatures { protected_memory: left, ..Default::default() };
+    let mut parameters =
+        vk::PhysicalDeviceShaderDrawParametersFeatures { shader_draw_parameters: left, ..Default::default() };
     let mut features = vk::PhysicalDeviceFeatures2::default()
         .push_next(&mut multiview)
         .push_next(&mut storage)
@@ -156,11 +125,7 @@ fn rd4_each_structure_of_vulkan_1_1_is_written() {
         .push_next(&mut protected)
         .push_next(&mut parameters);
     // SAFETY: the instance lives, and the chain is of outputs.
-    unsafe {
-        running
-            .instance
-            .get_physical_device_features2(running.physical, &mut features)
-    };
+    unsafe { running.instance.get_physical_device_features2(running.physical, &mut features) };
     let written = [
         multiview.multiview,
         multiview.multiview_geometry_shader,
@@ -176,23 +141,12 @@ fn rd4_each_structure_of_vulkan_1_1_is_written() {
     ];
     assert_eq!(written, [vk::FALSE; 11]);
     let mut views = vk::PhysicalDeviceMultiviewProperties::default();
-    let mut fault = vk::PhysicalDeviceProtectedMemoryProperties {
-        protected_no_fault: left,
-        ..Default::default()
-    };
-    let mut properties = vk::PhysicalDeviceProperties2::default()
-        .push_next(&mut views)
-        .push_next(&mut fault);
+    let mut fault = vk::PhysicalDeviceProtectedMemoryProperties { protected_no_fault: left, ..Default::default() };
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut views).push_next(&mut fault);
     // SAFETY: the instance lives, and the chain is of outputs.
-    unsafe {
-        running
-            .instance
-            .get_physical_device_properties2(running.physical, &mut properties)
-    };
+    unsafe { running.instance.get_physical_device_properties2(running.physical, &mut properties) };
     assert_eq!(fault.protected_no_fault, vk::FALSE);
-    assert!(
-        views.max_multiview_view_count >= 6 && views.max_multiview_instance_index >= (1 << 27) - 1
-    );
+    assert!(views.max_multiview_view_count >= 6 && views.max_multiview_instance_index >= (1 << 27) - 1);
 }
 
 /// What cannot be aligned, or multiplied, is refused when it is created, and never a small requirement.
@@ -205,11 +159,7 @@ fn sizes_near_the_end_of_64_bits_are_refused() {
         unsafe { device.create_buffer(&vk::BufferCreateInfo::default().size(size), None) }
     };
     for size in [u64::MAX, u64::MAX - 62] {
-        assert_eq!(
-            buffer(size),
-            Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY),
-            "{size}"
-        );
+        assert_eq!(buffer(size), Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY), "{size}");
     }
     let last = u64::MAX - 63;
     let largest = buffer(last).expect("memory");
@@ -218,19 +168,9 @@ fn sizes_near_the_end_of_64_bits_are_refused() {
     assert_eq!(needed.size, last);
     // SAFETY: not used any more.
     unsafe { device.destroy_buffer(largest, None) };
-    let extent = |width| vk::Extent3D {
-        width,
-        height: u32::MAX,
-        depth: 1,
-    };
-    for (format, width) in [
-        (vk::Format::R32_UINT, u32::MAX),
-        (vk::Format::R8_UINT, u32::MAX),
-    ] {
-        let info = vk::ImageCreateInfo::default()
-            .format(format)
-            .extent(extent(width))
-            .array_layers(2);
+    let extent = |width| vk::Extent3D { width, height: u32::MAX, depth: 1 };
+    for (format, width) in [(vk::Format::R32_UINT, u32::MAX), (vk::Format::R8_UINT, u32::MAX)] {
+        let info = vk::ImageCreateInfo::default().format(format).extent(extent(width)).array_layers(2);
         // SAFETY: the driver reads the info alone.
         let made = unsafe { device.create_image(&info, None) };
         assert_eq!(made, Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY));

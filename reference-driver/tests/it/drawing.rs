@@ -12,17 +12,13 @@ fn rd18_each_instance_of_a_draw_counts_its_samples() {
     let running = Running::new(None);
     let device = &running.device;
     let image = Bound::new(device, 1, 1);
-    let view = vk::ImageViewCreateInfo::default()
-        .image(image.image)
-        .format(vk::Format::R32_UINT);
+    let view = vk::ImageViewCreateInfo::default().image(image.image).format(vk::Format::R32_UINT);
     // SAFETY: a live image.
     let view = unsafe { device.create_image_view(&view, None) }.expect("memory");
     let attachments = [vk::AttachmentDescription::default()];
     let colors = [vk::AttachmentReference::default()];
     let subpasses = [vk::SubpassDescription::default().color_attachments(&colors)];
-    let pass = vk::RenderPassCreateInfo::default()
-        .attachments(&attachments)
-        .subpasses(&subpasses);
+    let pass = vk::RenderPassCreateInfo::default().attachments(&attachments).subpasses(&subpasses);
     // SAFETY: the info names nothing.
     let pass = unsafe { device.create_render_pass(&pass, None) }.expect("memory");
     let views = [view];
@@ -32,20 +28,11 @@ fn rd18_each_instance_of_a_draw_counts_its_samples() {
     let queries = vk::QueryPoolCreateInfo::default().query_count(1);
     // SAFETY: the info names nothing.
     let queries = unsafe { device.create_query_pool(&queries, None) }.expect("memory");
-    let area = vk::Rect2D {
-        offset: vk::Offset2D::default(),
-        extent: vk::Extent2D {
-            width: 4,
-            height: 4,
-        },
-    };
+    let area = vk::Rect2D { offset: vk::Offset2D::default(), extent: vk::Extent2D { width: 4, height: 4 } };
     let pipeline = pipeline(device, pass, area);
     let commands = Commands::new(device, None);
     for instances in [0, 1, 3, u32::MAX] {
-        let begin = vk::RenderPassBeginInfo::default()
-            .render_pass(pass)
-            .framebuffer(framebuffer)
-            .render_area(area);
+        let begin = vk::RenderPassBeginInfo::default().render_pass(pass).framebuffer(framebuffer).render_area(area);
         let recorded = commands.record(|to| {
             // SAFETY: recording, here and below; all that is named lives.
             unsafe { device.cmd_reset_query_pool(to, queries, 0, 1) };
@@ -94,26 +81,16 @@ fn pipeline(device: &ash::Device, pass: vk::RenderPass, area: vk::Rect2D) -> vk:
         let module = unsafe { device.create_shader_module(&info, None) };
         (module.expect("memory"), stage)
     });
-    let stages = modules.map(|(module, stage)| {
-        vk::PipelineShaderStageCreateInfo::default()
-            .stage(stage)
-            .module(module)
-            .name(c"main")
-    });
+    let stages = modules
+        .map(|(module, stage)| vk::PipelineShaderStageCreateInfo::default().stage(stage).module(module).name(c"main"));
     let vertices = vk::PipelineVertexInputStateCreateInfo::default();
-    let assembly = vk::PipelineInputAssemblyStateCreateInfo::default()
-        .topology(vk::PrimitiveTopology::TRIANGLE_LIST);
-    let viewports = [vk::Viewport::default()
-        .width(area.extent.width as f32)
-        .height(area.extent.height as f32)
-        .max_depth(1.0)];
+    let assembly = vk::PipelineInputAssemblyStateCreateInfo::default().topology(vk::PrimitiveTopology::TRIANGLE_LIST);
+    let viewports =
+        [vk::Viewport::default().width(area.extent.width as f32).height(area.extent.height as f32).max_depth(1.0)];
     let scissors = [area];
-    let viewport = vk::PipelineViewportStateCreateInfo::default()
-        .viewports(&viewports)
-        .scissors(&scissors);
+    let viewport = vk::PipelineViewportStateCreateInfo::default().viewports(&viewports).scissors(&scissors);
     let raster = vk::PipelineRasterizationStateCreateInfo::default();
-    let writes = [vk::PipelineColorBlendAttachmentState::default()
-        .color_write_mask(vk::ColorComponentFlags::R)];
+    let writes = [vk::PipelineColorBlendAttachmentState::default().color_write_mask(vk::ColorComponentFlags::R)];
     let blend = vk::PipelineColorBlendStateCreateInfo::default().attachments(&writes);
     let info = vk::GraphicsPipelineCreateInfo::default()
         .stages(&stages)

@@ -39,45 +39,28 @@ impl WatchedHeap<'_> {
                 Ok(object) => break object,
                 Err(result) => assert_eq!(result, vk::Result::ERROR_OUT_OF_HOST_MEMORY, "{name}"),
             }
-            assert_eq!(
-                self.heap.live(),
-                before,
-                "{name}, request {refused} refused"
-            );
+            assert_eq!(self.heap.live(), before, "{name}, request {refused} refused");
             refused += 1;
             self.own.drain();
         };
         self.own.refuse.set(None);
         let (requests, _) = self.own.drain();
-        assert!(
-            refused > 0 && requests.len() == refused,
-            "{name}: {requests:?}"
-        );
+        assert!(refused > 0 && requests.len() == refused, "{name}: {requests:?}");
         // The most specific callbacks, in the right scope, and nowhere else; of device memory only the object (RD7).
         for (asked, size) in requests {
-            assert!(
-                asked == scope && size < 1 << 16,
-                "{name}: {asked:?}, {size} bytes"
-            );
+            assert!(asked == scope && size < 1 << 16, "{name}: {asked:?}, {size} bytes");
         }
         assert_eq!(self.above.drain(), (Vec::new(), 0), "{name}");
         // The destroying command brings compatible callbacks with other user data (RD10).
         let live = self.heap.live() - before;
         destroy(object, Some(&other));
-        assert_eq!(
-            (self.other.drain().1, self.own.drain().1),
-            (live, 0),
-            "{name}"
-        );
+        assert_eq!((self.other.drain().1, self.own.drain().1), (live, 0), "{name}");
         assert_eq!(self.heap.live(), before, "{name}");
         // Without callbacks, those of the device.
         if scope == Scope::OBJECT || scope == Scope::CACHE {
             let object = create(None).expect("memory");
             let (requests, _) = self.above.drain();
-            assert!(
-                !requests.is_empty() && requests.iter().all(|(asked, _)| *asked == scope),
-                "{name}"
-            );
+            assert!(!requests.is_empty() && requests.iter().all(|(asked, _)| *asked == scope), "{name}");
             destroy(object, None);
             assert_eq!(self.heap.live(), before, "{name}");
         }
@@ -101,8 +84,7 @@ macro_rules! kinds {
 }
 
 #[test]
-fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through_those_it_is_destroyed_with()
- {
+fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through_those_it_is_destroyed_with() {
     let heap = Heap::default();
     let above = HeapCallbacks::new(&heap);
     let running = Running::new(Some(above.raw()));
@@ -117,19 +99,13 @@ fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through
     let image_info = vk::ImageCreateInfo::default()
         .image_type(vk::ImageType::TYPE_2D)
         .format(vk::Format::R32_UINT)
-        .extent(vk::Extent3D {
-            width: 4,
-            height: 4,
-            depth: 1,
-        })
+        .extent(vk::Extent3D { width: 4, height: 4, depth: 1 })
         .mip_levels(1)
         .array_layers(1)
         .usage(vk::ImageUsageFlags::COLOR_ATTACHMENT);
     // SAFETY: a small image.
     let image = unsafe { device.create_image(&image_info, None) }.expect("memory");
-    let view_info = vk::ImageViewCreateInfo::default()
-        .image(image)
-        .format(vk::Format::R32_UINT);
+    let view_info = vk::ImageViewCreateInfo::default().image(image).format(vk::Format::R32_UINT);
     // SAFETY: a live image.
     let view = unsafe { device.create_image_view(&view_info, None) }.expect("memory");
     let buffer_info = vk::BufferCreateInfo::default().size(256);
@@ -141,9 +117,7 @@ fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through
     let attachments = [vk::AttachmentDescription::default()];
     let colors = [vk::AttachmentReference::default()];
     let subpasses = [vk::SubpassDescription::default().color_attachments(&colors)];
-    let pass_info = vk::RenderPassCreateInfo::default()
-        .attachments(&attachments)
-        .subpasses(&subpasses);
+    let pass_info = vk::RenderPassCreateInfo::default().attachments(&attachments).subpasses(&subpasses);
     let views = [view];
     let [compute, vertex, fragment] = SHADERS.map(|(bytes, _)| words(bytes));
     kinds! { watched, device:
@@ -178,8 +152,7 @@ fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through
         let info = vk::PipelineShaderStageCreateInfo::default().stage(stage);
         info.module(modules[index]).name(c"main")
     };
-    let compute =
-        [vk::ComputePipelineCreateInfo::default().stage(stage(0, vk::ShaderStageFlags::COMPUTE))];
+    let compute = [vk::ComputePipelineCreateInfo::default().stage(stage(0, vk::ShaderStageFlags::COMPUTE))];
     let end = |pipeline, callbacks: Given<'_>| {
         // SAFETY: just created, and not used.
         unsafe { device.destroy_pipeline(pipeline, callbacks) }
@@ -200,20 +173,13 @@ fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through
     );
     // SAFETY: the info names nothing.
     let pass = unsafe { device.create_render_pass(&pass_info, None) }.expect("memory");
-    let stages = [
-        stage(1, vk::ShaderStageFlags::VERTEX),
-        stage(2, vk::ShaderStageFlags::FRAGMENT),
-    ];
+    let stages = [stage(1, vk::ShaderStageFlags::VERTEX), stage(2, vk::ShaderStageFlags::FRAGMENT)];
     let vertices = vk::PipelineVertexInputStateCreateInfo::default();
-    let assembly = vk::PipelineInputAssemblyStateCreateInfo::default()
-        .topology(vk::PrimitiveTopology::TRIANGLE_LIST);
+    let assembly = vk::PipelineInputAssemblyStateCreateInfo::default().topology(vk::PrimitiveTopology::TRIANGLE_LIST);
     let (viewports, scissors) = ([vk::Viewport::default()], [vk::Rect2D::default()]);
-    let viewport = vk::PipelineViewportStateCreateInfo::default()
-        .viewports(&viewports)
-        .scissors(&scissors);
+    let viewport = vk::PipelineViewportStateCreateInfo::default().viewports(&viewports).scissors(&scissors);
     let raster = vk::PipelineRasterizationStateCreateInfo::default();
-    let writes = [vk::PipelineColorBlendAttachmentState::default()
-        .color_write_mask(vk::ColorComponentFlags::R)];
+    let writes = [vk::PipelineColorBlendAttachmentState::default().color_write_mask(vk::ColorComponentFlags::R)];
     let blend = vk::PipelineColorBlendStateCreateInfo::default().attachments(&writes);
     let graphics = [vk::GraphicsPipelineCreateInfo::default()
         .stages(&stages)
@@ -232,12 +198,9 @@ fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through
     );
     // Pools with children, which draw on the pool's.
     let sizes = [vk::DescriptorPoolSize::default().descriptor_count(8)];
-    let pool_info = vk::DescriptorPoolCreateInfo::default()
-        .max_sets(3)
-        .pool_sizes(&sizes);
+    let pool_info = vk::DescriptorPoolCreateInfo::default().max_sets(3).pool_sizes(&sizes);
     // SAFETY: the info names nothing.
-    let layout =
-        unsafe { device.create_descriptor_set_layout(&layout_info, None) }.expect("memory");
+    let layout = unsafe { device.create_descriptor_set_layout(&layout_info, None) }.expect("memory");
     watched.kind(
         "VkDescriptorPool",
         Scope::OBJECT,
@@ -245,9 +208,7 @@ fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through
             // SAFETY: the info names nothing.
             let pool = unsafe { device.create_descriptor_pool(&pool_info, callbacks) }?;
             let layouts = [layout; 3];
-            let info = vk::DescriptorSetAllocateInfo::default()
-                .descriptor_pool(pool)
-                .set_layouts(&layouts);
+            let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
             // SAFETY: a live pool and layout.
             let sets = unsafe { device.allocate_descriptor_sets(&info) };
             sets.map(|_| pool).inspect_err(|_| {
@@ -265,17 +226,16 @@ fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through
         |callbacks| {
             // SAFETY: the one family.
             let pool = unsafe { device.create_command_pool(&pool_info, callbacks) }?;
-            recorded(device, pool, buffer)
-                .map(|()| pool)
-                .inspect_err(|_| {
-                    // SAFETY: it and its command buffers are not used any more.
-                    unsafe { device.destroy_command_pool(pool, callbacks) }
-                })
+            recorded(device, pool, buffer).map(|()| pool).inspect_err(|_| {
+                // SAFETY: it and its command buffers are not used any more.
+                unsafe { device.destroy_command_pool(pool, callbacks) }
+            })
         },
         // SAFETY: it and its command buffers are not used any more.
         |pool, callbacks| unsafe { device.destroy_command_pool(pool, callbacks) },
     );
-    // Two more than the CTS's groups have: conversions and update templates. Instance, device, sets and command buffers are beside.
+    // Two more than the CTS's groups have: conversions and update templates. Instance, device, sets and command buffers
+    // are beside.
     assert_eq!(watched.kinds, 22);
     for module in modules {
         // SAFETY: no pipeline is made of it any more.
@@ -295,15 +255,10 @@ fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through
     assert_eq!(heap.live(), 0);
 }
 
-/// Two command buffers with a hundred commands each: what is recorded is memory of the pool, and a refusal is told at the end (RD9).
-fn recorded(
-    device: &ash::Device,
-    pool: vk::CommandPool,
-    buffer: vk::Buffer,
-) -> Result<(), vk::Result> {
-    let info = vk::CommandBufferAllocateInfo::default()
-        .command_pool(pool)
-        .command_buffer_count(2);
+/// Two command buffers with a hundred commands each: what is recorded is memory of the pool, and a refusal is told at
+/// the end (RD9).
+fn recorded(device: &ash::Device, pool: vk::CommandPool, buffer: vk::Buffer) -> Result<(), vk::Result> {
+    let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(2);
     // SAFETY: a live pool.
     for commands in unsafe { device.allocate_command_buffers(&info) }? {
         // SAFETY: a new command buffer.
@@ -334,15 +289,12 @@ fn rd7_rd10_rd21_instance_and_device_lie_in_their_own_callbacks_memory() {
         Scope::INSTANCE,
         |callbacks| {
             // SAFETY: a plain instance.
-            let made =
-                unsafe { entry().create_instance(&vk::InstanceCreateInfo::default(), callbacks) };
+            let made = unsafe { entry().create_instance(&vk::InstanceCreateInfo::default(), callbacks) };
             made.map(|instance| instance.handle().as_raw())
         },
         |instance, callbacks| {
             // SAFETY: an instance of this driver.
-            let instance = unsafe {
-                ash::Instance::load(entry().static_fn(), vk::Instance::from_raw(instance))
-            };
+            let instance = unsafe { ash::Instance::load(entry().static_fn(), vk::Instance::from_raw(instance)) };
             // SAFETY: nothing of it is left.
             unsafe { instance.destroy_instance(callbacks) };
         },
@@ -351,15 +303,10 @@ fn rd7_rd10_rd21_instance_and_device_lie_in_their_own_callbacks_memory() {
     watched.kind(
         "VkDevice",
         Scope::DEVICE,
-        |callbacks| {
-            device(&running.instance, running.physical, callbacks)
-                .map(|device| device.handle().as_raw())
-        },
+        |callbacks| device(&running.instance, running.physical, callbacks).map(|device| device.handle().as_raw()),
         |device, callbacks| {
             // SAFETY: a device of this driver.
-            let device = unsafe {
-                ash::Device::load(running.instance.fp_v1_0(), vk::Device::from_raw(device))
-            };
+            let device = unsafe { ash::Device::load(running.instance.fp_v1_0(), vk::Device::from_raw(device)) };
             // SAFETY: nothing of it is left.
             unsafe { device.destroy_device(callbacks) };
         },

@@ -1,5 +1,5 @@
-//! The driver without a loader: its commands by name, its objects, and its reader of shaders. Whole programs on it, and the loader, are in
-//! `steward/tests`.
+//! The driver without a loader: its commands by name, its objects, and its reader of shaders. Whole programs on it, and
+//! the loader, are in `steward/tests`.
 
 mod application;
 mod commands;

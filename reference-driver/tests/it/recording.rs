@@ -13,32 +13,19 @@ pub(crate) struct Commands<'d> {
 }
 
 impl<'d> Commands<'d> {
-    pub(crate) fn new(
-        device: &'d ash::Device,
-        callbacks: Option<vk::AllocationCallbacks<'d>>,
-    ) -> Self {
+    pub(crate) fn new(device: &'d ash::Device, callbacks: Option<vk::AllocationCallbacks<'d>>) -> Self {
         let info = vk::CommandPoolCreateInfo::default();
         // SAFETY: the one family.
         let pool = unsafe { device.create_command_pool(&info, callbacks.as_ref()) };
         let pool = pool.expect("memory");
-        let info = vk::CommandBufferAllocateInfo::default()
-            .command_pool(pool)
-            .command_buffer_count(1);
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
         // SAFETY: a live pool.
         let buffer = unsafe { device.allocate_command_buffers(&info) }.expect("memory")[0];
-        Self {
-            device,
-            pool,
-            buffer,
-            callbacks,
-        }
+        Self { device, pool, buffer, callbacks }
     }
 
     /// What `vkEndCommandBuffer` answers.
-    pub(crate) fn record(
-        &self,
-        commands: impl FnOnce(vk::CommandBuffer),
-    ) -> Result<(), vk::Result> {
+    pub(crate) fn record(&self, commands: impl FnOnce(vk::CommandBuffer)) -> Result<(), vk::Result> {
         let info = vk::CommandBufferBeginInfo::default();
         // SAFETY: it is not pending.
         unsafe { self.device.begin_command_buffer(self.buffer, &info) }?;
@@ -58,10 +45,7 @@ impl<'d> Commands<'d> {
 
     pub(crate) fn end(self) {
         // SAFETY: its work has ended.
-        unsafe {
-            self.device
-                .destroy_command_pool(self.pool, self.callbacks.as_ref())
-        };
+        unsafe { self.device.destroy_command_pool(self.pool, self.callbacks.as_ref()) };
     }
 }
 
@@ -78,17 +62,9 @@ impl<'d> Bound<'d> {
     pub(crate) fn new(device: &'d ash::Device, depth: u32, layers: u32) -> Self {
         let side = 4;
         let info = vk::ImageCreateInfo::default()
-            .image_type(if depth > 1 {
-                vk::ImageType::TYPE_3D
-            } else {
-                vk::ImageType::TYPE_2D
-            })
+            .image_type(if depth > 1 { vk::ImageType::TYPE_3D } else { vk::ImageType::TYPE_2D })
             .format(vk::Format::R32_UINT)
-            .extent(vk::Extent3D {
-                width: side,
-                height: side,
-                depth,
-            })
+            .extent(vk::Extent3D { width: side, height: side, depth })
             .mip_levels(1)
             .array_layers(layers);
         // SAFETY: a small image.
@@ -100,22 +76,14 @@ impl<'d> Bound<'d> {
         // SAFETY: both live, and the image is not bound.
         unsafe { device.bind_image_memory(image, memory, 0) }.expect("no failure");
         // SAFETY: it is not mapped.
-        let words =
-            unsafe { device.map_memory(memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) };
-        Self {
-            device,
-            image,
-            memory,
-            words: words.expect("inside").cast(),
-            count,
-        }
+        let words = unsafe { device.map_memory(memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) };
+        Self { device, image, memory, words: words.expect("inside").cast(), count }
     }
 
     fn words(&self) -> Vec<u32> {
         let all = 0..self.count;
         // SAFETY: so many words are mapped, and no work is pending.
-        all.map(|at| unsafe { self.words.wrapping_add(at).read() })
-            .collect()
+        all.map(|at| unsafe { self.words.wrapping_add(at).read() }).collect()
     }
 
     pub(crate) fn end(self) {
@@ -156,9 +124,7 @@ fn rd18_a_clear_reaches_all_slices_of_a_layer_and_no_layer_more() {
         });
         assert_eq!(recorded, Ok(()));
         assert_eq!(commands.submit(vk::Fence::null()), Ok(()));
-        let expected: Vec<u32> = (0..48)
-            .map(|at| if cleared.contains(&at) { 9 } else { 0 })
-            .collect();
+        let expected: Vec<u32> = (0..48).map(|at| if cleared.contains(&at) { 9 } else { 0 }).collect();
         assert_eq!(image.words(), expected, "{depth} {layers} {range:?}");
         image.end();
     }
@@ -199,13 +165,12 @@ fn rd9_nothing_is_recorded_after_a_refusal() {
     let device = &running.device;
     let image = Bound::new(device, 1, 1);
     let region = vk::BufferImageCopy::default().image_subresource(
-        vk::ImageSubresourceLayers::default()
-            .aspect_mask(vk::ImageAspectFlags::COLOR)
-            .layer_count(u32::MAX),
+        vk::ImageSubresourceLayers::default().aspect_mask(vk::ImageAspectFlags::COLOR).layer_count(u32::MAX),
     );
     let commands = Commands::new(device, Some(callbacks.raw()));
     callbacks.refuse.set(Some(1));
-    // SAFETY: recording; the work is never submitted. More layers than the image has are no valid usage: the driver stops all the same.
+    // SAFETY: recording; the work is never submitted. More layers than the image has are no valid usage: the driver
+    // stops all the same.
     let recorded = commands.record(|to| unsafe {
         let (layout, none) = (vk::ImageLayout::GENERAL, vk::Buffer::null());
         device.cmd_copy_image_to_buffer(to, image.image, layout, none, &[region]);

@@ -5,18 +5,9 @@ use reference_driver::{Unsupported, try_shader};
 
 /// The workload's shaders, with their stages.
 pub(crate) const SHADERS: [(&[u8], Stage); 3] = [
-    (
-        include_bytes!("../../../steward/shaders/hash.comp.spv"),
-        Stage::COMPUTE,
-    ),
-    (
-        include_bytes!("../../../steward/shaders/draw.vert.spv"),
-        Stage::VERTEX,
-    ),
-    (
-        include_bytes!("../../../steward/shaders/draw.frag.spv"),
-        Stage::FRAGMENT,
-    ),
+    (include_bytes!("../../../steward/shaders/hash.comp.spv"), Stage::COMPUTE),
+    (include_bytes!("../../../steward/shaders/draw.vert.spv"), Stage::VERTEX),
+    (include_bytes!("../../../steward/shaders/draw.frag.spv"), Stage::FRAGMENT),
 ];
 
 pub(crate) fn words(bytes: &[u8]) -> Vec<u32> {
@@ -24,8 +15,8 @@ pub(crate) fn words(bytes: &[u8]) -> Vec<u32> {
     words.map(|word| u32::from_le_bytes(*word)).collect()
 }
 
-/// The first byte chooses a shader. From 128 on what follows is the module itself; below that it is how to change the workload's shader, four
-/// bytes a change: where, how, and with what.
+/// The first byte chooses a shader. From 128 on what follows is the module itself; below that it is how to change the
+/// workload's shader, four bytes a change: where, how, and with what.
 ///
 /// # Panics
 /// When the driver does, or does not answer twice alike.

@@ -13,11 +13,7 @@ fn rd19_the_three_shaders_run_and_every_instruction_outside_is_refused() {
         assert_eq!(try_shader(&words, stage), Ok(()));
         let other = vk::ShaderStageFlags::GEOMETRY;
         assert_eq!(try_shader(&words, other), Err(Unsupported), "another stage");
-        assert_eq!(
-            try_shader(&words[..words.len() - 2], stage),
-            Err(Unsupported),
-            "cut"
-        );
+        assert_eq!(try_shader(&words[..words.len() - 2], stage), Err(Unsupported), "cut");
         // One instruction more, of each code there is, at the end of the module, where no function is.
         let known = (0..=0xFFFF_u32).filter(|code| {
             let mut longer = words.clone();

@@ -1,7 +1,7 @@
 //! The driver's source as its documentation quotes it.
 
-/// The documentation quotes the table that is compiled; each object of the device is in it once. Pools and pipelines, of which one
-/// command makes several, and instance and device have files of their own.
+/// The documentation quotes the table that is compiled; each object of the device is in it once. Pools and pipelines,
+/// of which one command makes several, and instance and device have files of their own.
 #[test]
 fn rd20_each_object_has_one_line_that_creates_and_destroys_it() {
     let table = include_str!("../../src/objects_table.rs");
@@ -13,11 +13,8 @@ fn rd20_each_object_has_one_line_that_creates_and_destroys_it() {
         .filter(|object| !elsewhere.contains(object) && !object.ends_with("Pipelines"));
     let mut objects = 0;
     for object in created.chain(["DeviceMemory"]) {
-        let info = if object == "DeviceMemory" {
-            "MemoryAllocateInfo".to_owned()
-        } else {
-            format!("{object}CreateInfo")
-        };
+        let info =
+            if object == "DeviceMemory" { "MemoryAllocateInfo".to_owned() } else { format!("{object}CreateInfo") };
         let line = format!(": {object}({info}) = ");
         assert_eq!(table.matches(&line).count(), 1, "{line}");
         objects += 1;

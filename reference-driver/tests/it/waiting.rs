@@ -15,8 +15,7 @@ fn a_fence_is_waited_for_until_another_thread_signals_it_or_the_timeout_is_over(
     let running = Running::new(None);
     let device = &running.device;
     // SAFETY: a plain fence.
-    let fence =
-        unsafe { device.create_fence(&vk::FenceCreateInfo::default(), None) }.expect("memory");
+    let fence = unsafe { device.create_fence(&vk::FenceCreateInfo::default(), None) }.expect("memory");
     // SAFETY: a live fence, here and below.
     let wait = |timeout: u64| unsafe { device.wait_for_fences(&[fence], true, timeout) };
     assert_eq!(wait(0), Err(vk::Result::TIMEOUT));
@@ -46,8 +45,7 @@ fn a_device_that_was_lost_says_so_to_who_waits_and_to_the_next_submit() {
     let running = Running::new(None);
     let device = &running.device;
     // SAFETY: a plain fence.
-    let fence =
-        unsafe { device.create_fence(&vk::FenceCreateInfo::default(), None) }.expect("memory");
+    let fence = unsafe { device.create_fence(&vk::FenceCreateInfo::default(), None) }.expect("memory");
     let commands = Commands::new(device, None);
     // SAFETY: recording. Without a pipeline it is no valid usage: the driver's way to lose the device.
     let lost = commands.record(|buffer| unsafe { device.cmd_dispatch(buffer, 1, 1, 1) });

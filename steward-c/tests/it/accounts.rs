@@ -1,5 +1,5 @@
-//! One random program through the C functions and through Rust's, each in a process of its own, so that contexts have the same numbers: what each call
-//! answers, why it was refused, every account and the JSON are equal, byte for byte.
+//! One random program through the C functions and through Rust's, each in a process of its own, so that contexts have
+//! the same numbers: what each call answers, why it was refused, every account and the JSON are equal, byte for byte.
 
 use std::alloc::{Layout, System};
 use std::ffi::{CString, c_char, c_void};
@@ -7,16 +7,16 @@ use std::fmt::Write;
 use std::ptr::{NonNull, null_mut};
 
 use alloc_core::{
-    Budget, Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, HostError,
-    Outstanding, Scope, ScopeUsage,
+    Budget, Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Outstanding, Scope,
+    ScopeUsage,
 };
 use steward_c::account::{
-    StewardBudgetInfo, StewardScopeUsage, StewardUsageInfo, steward_budget, steward_set_limit,
-    steward_snapshot_json, steward_subtree_usage, steward_usage,
+    StewardBudgetInfo, StewardScopeUsage, StewardUsageInfo, steward_budget, steward_set_limit, steward_snapshot_json,
+    steward_subtree_usage, steward_usage,
 };
 use steward_c::context::{
-    StewardOptions, StewardOutstanding, steward_alloc, steward_child, steward_close, steward_free,
-    steward_realloc, steward_release, steward_retain, steward_root_malloc, steward_zalloc,
+    StewardOptions, StewardOutstanding, steward_alloc, steward_child, steward_close, steward_free, steward_realloc,
+    steward_release, steward_retain, steward_root_malloc, steward_zalloc,
 };
 use steward_c::edge::{StewardContext, StewardHandle};
 use steward_c::refusal::{StewardRefusal, fields, steward_last_refusal};
@@ -47,19 +47,8 @@ trait Interface {
     fn root() -> Self;
     /// `Err`: why.
     fn child(&mut self, of: usize, name: &str, asked: Asked) -> Result<(), StewardRefusal>;
-    fn allocate(
-        &mut self,
-        of: usize,
-        wanted: Wanted,
-        zeroed: bool,
-    ) -> Result<Address, StewardRefusal>;
-    fn resize(
-        &mut self,
-        of: usize,
-        block: Address,
-        old: Wanted,
-        size: usize,
-    ) -> Result<Address, StewardRefusal>;
+    fn allocate(&mut self, of: usize, wanted: Wanted, zeroed: bool) -> Result<Address, StewardRefusal>;
+    fn resize(&mut self, of: usize, block: Address, old: Wanted, size: usize) -> Result<Address, StewardRefusal>;
     fn free(&mut self, of: usize, block: Address, wanted: Wanted);
     fn set_limit(&mut self, of: usize, limit: u64) -> Result<(), StewardRefusal>;
     fn retain(&mut self, of: usize);
@@ -84,27 +73,18 @@ struct Rust {
 }
 
 fn last_refusal() -> StewardRefusal {
-    let mut refusal = StewardRefusal {
-        size: size_of::<StewardRefusal>(),
-        ..StewardRefusal::default()
-    };
+    let mut refusal = StewardRefusal { size: size_of::<StewardRefusal>(), ..StewardRefusal::default() };
     // SAFETY: a place of this type.
     unsafe { steward_last_refusal(&raw mut refusal) };
     refusal
 }
 
 fn result_of(result: i32) -> Result<(), StewardRefusal> {
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(last_refusal())
-    }
+    if result == 0 { Ok(()) } else { Err(last_refusal()) }
 }
 
 fn address_of(block: *mut c_void) -> Result<Address, StewardRefusal> {
-    NonNull::new(block.cast())
-        .map(Some)
-        .ok_or_else(last_refusal)
+    NonNull::new(block.cast()).map(Some).ok_or_else(last_refusal)
 }
 
 unsafe extern "C" fn collect(user: *mut c_void, text: *const c_char, length: usize) {
@@ -121,14 +101,8 @@ unsafe extern "C" fn collect(user: *mut c_void, text: *const c_char, length: usi
 impl Interface for C {
     fn root() -> Self {
         let mut root = null_mut();
-        assert_eq!(
-            unsafe { steward_root_malloc(c"root".as_ptr(), &raw mut root) },
-            0
-        );
-        Self {
-            contexts: vec![root],
-            handles: Vec::new(),
-        }
+        assert_eq!(unsafe { steward_root_malloc(c"root".as_ptr(), &raw mut root) }, 0);
+        Self { contexts: vec![root], handles: Vec::new() }
     }
 
     fn child(&mut self, of: usize, name: &str, asked: Asked) -> Result<(), StewardRefusal> {
@@ -140,63 +114,24 @@ impl Interface for C {
             ..StewardOptions::default()
         };
         let mut child = null_mut();
-        result_of(unsafe {
-            steward_child(
-                self.contexts[of],
-                name.as_ptr(),
-                &raw const options,
-                &raw mut child,
-            )
-        })?;
+        result_of(unsafe { steward_child(self.contexts[of], name.as_ptr(), &raw const options, &raw mut child) })?;
         self.contexts.push(child);
         Ok(())
     }
 
-    fn allocate(
-        &mut self,
-        of: usize,
-        wanted: Wanted,
-        zeroed: bool,
-    ) -> Result<Address, StewardRefusal> {
-        let function = if zeroed {
-            steward_zalloc
-        } else {
-            steward_alloc
-        };
+    fn allocate(&mut self, of: usize, wanted: Wanted, zeroed: bool) -> Result<Address, StewardRefusal> {
+        let function = if zeroed { steward_zalloc } else { steward_alloc };
         address_of(unsafe { function(self.contexts[of], wanted.size, wanted.align, wanted.scope) })
     }
 
-    fn resize(
-        &mut self,
-        of: usize,
-        block: Address,
-        old: Wanted,
-        size: usize,
-    ) -> Result<Address, StewardRefusal> {
+    fn resize(&mut self, of: usize, block: Address, old: Wanted, size: usize) -> Result<Address, StewardRefusal> {
         let block = block.map_or(null_mut(), |block| block.as_ptr().cast());
-        address_of(unsafe {
-            steward_realloc(
-                self.contexts[of],
-                block,
-                old.size,
-                size,
-                old.align,
-                old.scope,
-            )
-        })
+        address_of(unsafe { steward_realloc(self.contexts[of], block, old.size, size, old.align, old.scope) })
     }
 
     fn free(&mut self, of: usize, block: Address, wanted: Wanted) {
         let block = block.map_or(null_mut(), |block| block.as_ptr().cast());
-        unsafe {
-            steward_free(
-                self.contexts[of],
-                block,
-                wanted.size,
-                wanted.align,
-                wanted.scope,
-            )
-        };
+        unsafe { steward_free(self.contexts[of], block, wanted.size, wanted.align, wanted.scope) };
     }
 
     fn set_limit(&mut self, of: usize, limit: u64) -> Result<(), StewardRefusal> {
@@ -204,8 +139,7 @@ impl Interface for C {
     }
 
     fn retain(&mut self, of: usize) {
-        self.handles
-            .push(unsafe { steward_retain(self.contexts[of]) });
+        self.handles.push(unsafe { steward_retain(self.contexts[of]) });
     }
 
     fn release(&mut self, handle: usize) {
@@ -213,23 +147,14 @@ impl Interface for C {
     }
 
     fn close(&mut self, which: usize) -> Option<[u64; 5]> {
-        let mut left = StewardOutstanding {
-            size: size_of::<StewardOutstanding>(),
-            ..StewardOutstanding::default()
-        };
+        let mut left = StewardOutstanding { size: size_of::<StewardOutstanding>(), ..StewardOutstanding::default() };
         let result = unsafe { steward_close(self.contexts[which], &raw mut left) };
         if result == 0 {
             self.contexts.swap_remove(which);
             return None;
         }
         assert_eq!(result, 1, "VK_NOT_READY");
-        Some([
-            left.bytes,
-            left.blocks,
-            left.foreign_bytes,
-            left.contexts,
-            left.handles,
-        ])
+        Some([left.bytes, left.blocks, left.foreign_bytes, left.contexts, left.handles])
     }
 
     fn contexts(&self) -> usize {
@@ -241,37 +166,18 @@ impl Interface for C {
     }
 
     fn usage(&self, of: usize, with_all_below: bool) -> (u64, [[u64; 5]; 6]) {
-        let mut info = StewardUsageInfo {
-            size: size_of::<StewardUsageInfo>(),
-            ..StewardUsageInfo::default()
-        };
-        let function = if with_all_below {
-            steward_subtree_usage
-        } else {
-            steward_usage
-        };
+        let mut info = StewardUsageInfo { size: size_of::<StewardUsageInfo>(), ..StewardUsageInfo::default() };
+        let function = if with_all_below { steward_subtree_usage } else { steward_usage };
         unsafe { function(self.contexts[of], &raw mut info) };
         let row = |usage: StewardScopeUsage| {
-            [
-                usage.live_bytes,
-                usage.live_blocks,
-                usage.total_bytes,
-                usage.total_blocks,
-                usage.peak_bytes,
-            ]
+            [usage.live_bytes, usage.live_blocks, usage.total_bytes, usage.total_blocks, usage.peak_bytes]
         };
         let [command, object, cache, device, instance] = info.scopes.map(row);
-        (
-            info.id,
-            [command, object, cache, device, instance, row(info.total)],
-        )
+        (info.id, [command, object, cache, device, instance, row(info.total)])
     }
 
     fn budget(&self, of: usize) -> BudgetNumbers {
-        let mut info = StewardBudgetInfo {
-            size: size_of::<StewardBudgetInfo>(),
-            ..StewardBudgetInfo::default()
-        };
+        let mut info = StewardBudgetInfo { size: size_of::<StewardBudgetInfo>(), ..StewardBudgetInfo::default() };
         let result = unsafe { steward_budget(self.contexts[of], &raw mut info) };
         (result == 0).then_some([info.limit, info.charged, info.high])
     }
@@ -279,10 +185,7 @@ impl Interface for C {
     fn json(&self) -> String {
         let mut text: Vec<u8> = Vec::new();
         let user = (&raw mut text).cast();
-        assert_eq!(
-            unsafe { steward_snapshot_json(self.contexts[0], Some(collect), user) },
-            0
-        );
+        assert_eq!(unsafe { steward_snapshot_json(self.contexts[0], Some(collect), user) }, 0);
         String::from_utf8(text).expect("UTF-8")
     }
 }
@@ -296,24 +199,15 @@ fn layout(wanted: Wanted) -> Layout {
 }
 
 fn scope(context: &Context, scope: i32) -> Scope {
-    u32::try_from(scope)
-        .ok()
-        .and_then(Scope::from_raw)
-        .unwrap_or(context.scope())
+    u32::try_from(scope).ok().and_then(Scope::from_raw).unwrap_or(context.scope())
 }
 
-#[expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "the program below names live blocks alone"
-)]
+#[expect(clippy::undocumented_unsafe_blocks, reason = "the program below names live blocks alone")]
 impl Interface for Rust {
     fn root() -> Self {
         let system: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
         let root = Context::root_owned(system, ContextOptions::new("c").label("root"));
-        Self {
-            contexts: vec![root.expect("a root")],
-            handles: Vec::new(),
-        }
+        Self { contexts: vec![root.expect("a root")], handles: Vec::new() }
     }
 
     fn child(&mut self, of: usize, name: &str, asked: Asked) -> Result<(), StewardRefusal> {
@@ -332,12 +226,7 @@ impl Interface for Rust {
         Ok(())
     }
 
-    fn allocate(
-        &mut self,
-        of: usize,
-        wanted: Wanted,
-        zeroed: bool,
-    ) -> Result<Address, StewardRefusal> {
+    fn allocate(&mut self, of: usize, wanted: Wanted, zeroed: bool) -> Result<Address, StewardRefusal> {
         let context = &self.contexts[of];
         let (layout, scope) = (layout(wanted), scope(context, wanted.scope));
         let block = if zeroed {
@@ -345,18 +234,10 @@ impl Interface for Rust {
         } else {
             HostAllocator::allocate(context, layout, scope)
         };
-        block
-            .map(Some)
-            .map_err(|_| why(HostAllocator::refusal(context, layout, scope)))
+        block.map(Some).map_err(|_| why(HostAllocator::refusal(context, layout, scope)))
     }
 
-    fn resize(
-        &mut self,
-        of: usize,
-        block: Address,
-        old: Wanted,
-        size: usize,
-    ) -> Result<Address, StewardRefusal> {
+    fn resize(&mut self, of: usize, block: Address, old: Wanted, size: usize) -> Result<Address, StewardRefusal> {
         let (context, new) = (&self.contexts[of], Wanted { size, ..old });
         let Some(block) = block else {
             return self.allocate(of, new, false);
@@ -391,14 +272,7 @@ impl Interface for Rust {
         match self.contexts.swap_remove(which).try_close() {
             Ok(()) => None,
             Err(rejected) => {
-                let Outstanding {
-                    bytes,
-                    blocks,
-                    foreign_bytes,
-                    contexts,
-                    handles,
-                    ..
-                } = rejected.error.outstanding();
+                let Outstanding { bytes, blocks, foreign_bytes, contexts, handles, .. } = rejected.error.outstanding();
                 self.contexts.push(rejected.value);
                 self.contexts.swap(which, last);
                 Some([bytes, blocks, foreign_bytes, contexts, handles])
@@ -416,26 +290,12 @@ impl Interface for Rust {
 
     fn usage(&self, of: usize, with_all_below: bool) -> (u64, [[u64; 5]; 6]) {
         let context = &self.contexts[of];
-        let usage = if with_all_below {
-            context.subtree_usage()
-        } else {
-            context.usage()
-        };
+        let usage = if with_all_below { context.subtree_usage() } else { context.usage() };
         let row = |usage: ScopeUsage| {
-            [
-                usage.live_bytes,
-                usage.live_blocks,
-                usage.total_bytes,
-                usage.total_blocks,
-                usage.peak_bytes,
-            ]
+            [usage.live_bytes, usage.live_blocks, usage.total_bytes, usage.total_blocks, usage.peak_bytes]
         };
-        let [command, object, cache, device, instance] =
-            Scope::ALL.map(|scope| row(usage.scope(scope)));
-        (
-            context.id().get(),
-            [command, object, cache, device, instance, row(usage.total())],
-        )
+        let [command, object, cache, device, instance] = Scope::ALL.map(|scope| row(usage.scope(scope)));
+        (context.id().get(), [command, object, cache, device, instance, row(usage.total())])
     }
 
     fn budget(&self, of: usize) -> BudgetNumbers {
@@ -457,7 +317,8 @@ struct Block {
     wanted: Wanted,
 }
 
-/// Runs the program and writes down all that it saw. A context that has blocks or handles may be closed too early, never for good.
+/// Runs the program and writes down all that it saw. A context that has blocks or handles may be closed too early,
+/// never for good.
 fn program<S: Interface>() -> String {
     let mut side = S::root();
     let mut blocks: Vec<Block> = Vec::new();
@@ -466,24 +327,13 @@ fn program<S: Interface>() -> String {
     for step in 0..4000 {
         let of = rng.below(side.contexts() as u64) as usize;
         let id = side.usage(of, false).0;
-        let wanted = Wanted {
-            size: rng.below(3000) as usize,
-            align: 1 << rng.below(7),
-            scope: rng.below(6) as i32 - 1,
-        };
-        let own: Vec<usize> = (0..blocks.len())
-            .filter(|at| blocks[*at].context == id)
-            .collect();
-        let chosen = own
-            .get(rng.below(own.len().max(1) as u64) as usize)
-            .copied();
+        let wanted =
+            Wanted { size: rng.below(3000) as usize, align: 1 << rng.below(7), scope: rng.below(6) as i32 - 1 };
+        let own: Vec<usize> = (0..blocks.len()).filter(|at| blocks[*at].context == id).collect();
+        let chosen = own.get(rng.below(own.len().max(1) as u64) as usize).copied();
         let answer = match (rng.below(16), chosen) {
             (0 | 1, _) if side.contexts() < 12 => {
-                let asked = Asked {
-                    scope: wanted.scope,
-                    budget: rng.below(4) as i32,
-                    limit: rng.below(40_000),
-                };
+                let asked = Asked { scope: wanted.scope, budget: rng.below(4) as i32, limit: rng.below(40_000) };
                 side.child(of, &format!("child {step}"), asked)
             }
             (2, _) => side.set_limit(of, rng.below(60_000)),
@@ -501,39 +351,23 @@ fn program<S: Interface>() -> String {
                 continue;
             }
             (6..=8, Some(at)) => {
-                let Block {
-                    address, wanted, ..
-                } = blocks.swap_remove(at);
+                let Block { address, wanted, .. } = blocks.swap_remove(at);
                 side.free(of, address, wanted);
                 Ok(())
             }
             (9..=10, Some(at)) => {
-                let Block {
-                    address,
-                    wanted: old,
-                    ..
-                } = blocks[at];
+                let Block { address, wanted: old, .. } = blocks[at];
                 side.resize(of, address, old, wanted.size).map(|address| {
                     blocks[at].address = address;
                     blocks[at].wanted.size = wanted.size;
                 })
             }
             (number, _) => side.allocate(of, wanted, number % 2 == 0).map(|address| {
-                blocks.push(Block {
-                    context: id,
-                    address,
-                    wanted,
-                });
+                blocks.push(Block { context: id, address, wanted });
             }),
         };
         refused += u32::from(answer.is_err());
-        writeln!(
-            seen,
-            "{step}: {answer:?} {:?} {:?}",
-            side.usage(of, false),
-            side.budget(of)
-        )
-        .expect("text");
+        writeln!(seen, "{step}: {answer:?} {:?} {:?}", side.usage(of, false), side.budget(of)).expect("text");
         if step % 100 == 0 {
             for of in 0..side.contexts() {
                 writeln!(seen, "  {:?}", side.usage(of, true)).expect("text");
@@ -541,13 +375,7 @@ fn program<S: Interface>() -> String {
         }
     }
     writeln!(seen, "{}", side.json()).expect("text");
-    writeln!(
-        seen,
-        "{refused} refused, {} contexts, {} blocks",
-        side.contexts(),
-        blocks.len()
-    )
-    .expect("text");
+    writeln!(seen, "{refused} refused, {} contexts, {} blocks", side.contexts(), blocks.len()).expect("text");
     seen
 }
 
@@ -575,11 +403,7 @@ fn ca14_ca15_ca16_a_program_through_c_sees_what_it_sees_through_rust() {
     }
     assert_eq!(c.len(), rust.len());
     let last = c.lines().last().expect("a line");
-    let refused: u32 = last
-        .split(' ')
-        .next()
-        .and_then(|count| count.parse().ok())
-        .expect("a count");
+    let refused: u32 = last.split(' ').next().and_then(|count| count.parse().ok()).expect("a count");
     assert!(refused > 100 && c.lines().count() > 4000, "{last}");
     assert!(c.contains("\"child "), "the JSON names contexts");
 }

@@ -1,4 +1,5 @@
-//! The headers are written by hand; this side writes down what each function and struct is, as C assertions, and a C compiler compares.
+//! The headers are written by hand; this side writes down what each function and struct is, as C assertions, and a C
+//! compiler compares.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -13,11 +14,7 @@ fn c_type(ty: &Type) -> String {
         Type::Ptr(pointer) => {
             let target = c_type(&pointer.elem);
             // `const` behind the target binds to it, whatever that is.
-            let constant = if pointer.const_token.is_some() {
-                " const"
-            } else {
-                ""
-            };
+            let constant = if pointer.const_token.is_some() { " const" } else { "" };
             format!("{target}{constant} *")
         }
         Type::Path(path) => {
@@ -73,11 +70,7 @@ fn c_function(function: &ItemFn) -> String {
             FnArg::Receiver(_) => panic!("no function of C"),
         })
         .collect();
-    let parameters = if parameters.is_empty() {
-        "void".to_owned()
-    } else {
-        parameters.join(", ")
-    };
+    let parameters = if parameters.is_empty() { "void".to_owned() } else { parameters.join(", ") };
     format!("{answer} ({parameters})")
 }
 
@@ -88,12 +81,8 @@ fn items() -> Vec<Item> {
         let text = std::fs::read_to_string(entry.path()).expect("text");
         items.extend(syn::parse_file(&text).expect("Rust").items);
     }
-    assert!(
-        !items
-            .iter()
-            .any(|item| matches!(item, Item::ForeignMod(block)
-        if block.items.iter().any(|item| matches!(item, ForeignItem::Fn(_)))))
-    );
+    assert!(!items.iter().any(|item| matches!(item, Item::ForeignMod(block)
+        if block.items.iter().any(|item| matches!(item, ForeignItem::Fn(_))))));
     items
 }
 
@@ -128,55 +117,13 @@ pub(crate) fn assertions() -> String {
     let mut text = String::from("#include \"steward-ralloc.h\"\n#include \"steward-gpu.h\"\n");
     structs!(
         text,
-        host::StewardHost {
-            size,
-            data,
-            alloc,
-            resize,
-            free
-        },
-        context::StewardOptions {
-            size,
-            scope,
-            budget,
-            limit
-        },
-        context::StewardOutstanding {
-            size,
-            bytes,
-            blocks,
-            foreign_bytes,
-            contexts,
-            handles
-        },
-        refusal::StewardRefusal {
-            size,
-            kind,
-            scope,
-            bytes,
-            context,
-            short_by,
-            leased_elsewhere
-        },
-        account::StewardScopeUsage {
-            live_bytes,
-            live_blocks,
-            total_bytes,
-            total_blocks,
-            peak_bytes
-        },
-        account::StewardUsageInfo {
-            size,
-            id,
-            scopes,
-            total
-        },
-        account::StewardBudgetInfo {
-            size,
-            limit,
-            charged,
-            high
-        },
+        host::StewardHost { size, data, alloc, resize, free },
+        context::StewardOptions { size, scope, budget, limit },
+        context::StewardOutstanding { size, bytes, blocks, foreign_bytes, contexts, handles },
+        refusal::StewardRefusal { size, kind, scope, bytes, context, short_by, leased_elsewhere },
+        account::StewardScopeUsage { live_bytes, live_blocks, total_bytes, total_blocks, peak_bytes },
+        account::StewardUsageInfo { size, id, scopes, total },
+        account::StewardBudgetInfo { size, limit, charged, high },
         bridge::StewardBridge { words },
         chain::StewardChain { words },
         chain::StewardMultialloc { bytes, align },
@@ -218,23 +165,8 @@ pub(crate) fn assertions() -> String {
             margin
         },
         virtual_block::StewardVirtualId { words },
-        virtual_block::StewardVirtualRange {
-            size,
-            id,
-            offset,
-            bytes,
-            tag,
-            note
-        },
-        virtual_block::StewardVirtualStats {
-            size,
-            bytes,
-            used,
-            ranges,
-            holes,
-            largest_hole,
-            host_bytes
-        },
+        virtual_block::StewardVirtualRange { size, id, offset, bytes, tag, note },
+        virtual_block::StewardVirtualStats { size, bytes, used, ranges, holes, largest_hole, host_bytes },
         region::StewardRegionId { words },
         region_request::StewardRegionRequest {
             size,
@@ -311,17 +243,7 @@ fn compile(compiler: &str, language: &str, standard: &str, text: &str) -> std::p
     let source = folder.path().join("headers");
     std::fs::write(&source, text).expect("written");
     Command::new(compiler)
-        .args([
-            "-x",
-            language,
-            standard,
-            "-pedantic",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-fsyntax-only",
-            "-I",
-        ])
+        .args(["-x", language, standard, "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"])
         .arg(package("include"))
         .arg(source)
         .output()
@@ -339,10 +261,7 @@ fn ca2_the_headers_say_what_this_side_is() {
     // A wrong one is found.
     for (right, wrong) in [
         ("size_t, size_t", "size_t, int32_t"),
-        (
-            "offsetof(steward_host, free) == ",
-            "offsetof(steward_host, free) == 1",
-        ),
+        ("offsetof(steward_host, free) == ", "offsetof(steward_host, free) == 1"),
     ] {
         assert!(text.contains(right));
         let output = compile("cc", "c", "-std=gnu11", &text.replacen(right, wrong, 1));
@@ -355,8 +274,7 @@ fn ca2_the_headers_are_c99_and_cpp17() {
     if installed("ca2").is_none() {
         return;
     }
-    let text =
-        "#include \"steward.h\"\n#include \"steward-ralloc.h\"\n#include \"steward-gpu.h\"\n";
+    let text = "#include \"steward.h\"\n#include \"steward-ralloc.h\"\n#include \"steward-gpu.h\"\n";
     let cpp = format!("{text}#include \"steward.hpp\"\n");
     for Compilers { c, cpp: cplusplus } in compilers("ca2") {
         for standard in ["-std=c99", "-std=c11", "-std=c17"] {
@@ -368,8 +286,8 @@ fn ca2_the_headers_are_c99_and_cpp17() {
     }
 }
 
-/// Types of functions, sizes, offsets and constants of earlier interfaces. A struct that begins with its size may grow; `sized.rs` tests that a
-/// shorter one of a caller is read and written as far as it goes.
+/// Types of functions, sizes, offsets and constants of earlier interfaces. A struct that begins with its size may grow;
+/// `sized.rs` tests that a shorter one of a caller is read and written as far as it goes.
 #[test]
 fn ca6_what_earlier_interfaces_had_is_as_it_was() {
     if installed("ca6").is_none() {
@@ -405,12 +323,7 @@ fn ca1_functions_are_short_and_pkg_config_finds_the_libraries() {
     let Some(installed) = installed("ca1") else {
         return;
     };
-    for file in [
-        "lib/libsteward.so.0",
-        "lib/libsteward.a",
-        "lib/libsteward-ralloc.so",
-        "include/steward.hpp",
-    ] {
+    for file in ["lib/libsteward.so.0", "lib/libsteward.a", "lib/libsteward-ralloc.so", "include/steward.hpp"] {
         assert!(installed.path(file).is_file(), "{file}");
     }
     for library in ["steward", "steward-ralloc"] {

@@ -38,15 +38,9 @@ pub(crate) struct Compilers {
 }
 
 /// The system's compilers, usually gcc.
-const SYSTEM: Compilers = Compilers {
-    c: "cc",
-    cpp: "c++",
-};
+const SYSTEM: Compilers = Compilers { c: "cc", cpp: "c++" };
 
-const CLANG: Compilers = Compilers {
-    c: "clang",
-    cpp: "clang++",
-};
+const CLANG: Compilers = Compilers { c: "clang", cpp: "clang++" };
 
 /// The system's compilers, and clang; a printed skip of `test` for what is not there.
 pub(crate) fn compilers(test: &str) -> impl Iterator<Item = Compilers> {
@@ -94,8 +88,8 @@ impl Installed {
         flags.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// The folder with `shared` and `alone`, the example linked with the libraries and with the archive by CMake's file; `None`, and a
-    /// printed skip of `test`, where there is no CMake.
+    /// The folder with `shared` and `alone`, the example linked with the libraries and with the archive by CMake's
+    /// file; `None`, and a printed skip of `test`, where there is no CMake.
     pub(crate) fn built_by_cmake(&self, test: &str, system: &[&str]) -> Option<PathBuf> {
         if Command::new("cmake").arg("--version").output().is_err() {
             testkit::skip("cmake", test, "there is no cmake");
@@ -117,12 +111,7 @@ impl Installed {
         arguments.push(format!("-DCMAKE_PREFIX_PATH={}", self.folder.path().display()).into());
         let mut arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
         let folder = project.join("build");
-        arguments.extend([
-            "-S".as_ref(),
-            project.as_os_str(),
-            "-B".as_ref(),
-            folder.as_os_str(),
-        ]);
+        arguments.extend(["-S".as_ref(), project.as_os_str(), "-B".as_ref(), folder.as_os_str()]);
         cmake(&arguments);
         cmake(&["--build".as_ref(), folder.as_os_str()]);
         Some(folder)
@@ -133,21 +122,11 @@ impl Installed {
         self.compile_by(SYSTEM, source, options, library)
     }
 
-    pub(crate) fn compile_by(
-        &self,
-        compilers: Compilers,
-        source: &str,
-        options: &[&str],
-        library: &str,
-    ) -> PathBuf {
+    pub(crate) fn compile_by(&self, compilers: Compilers, source: &str, options: &[&str], library: &str) -> PathBuf {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let program = self.folder.path().join(format!("program{number}"));
-        let compiler = if source.ends_with(".cpp") {
-            compilers.cpp
-        } else {
-            compilers.c
-        };
+        let compiler = if source.ends_with(".cpp") { compilers.cpp } else { compilers.c };
         let output = Command::new(compiler)
             .args(options)
             .args(["-Wall", "-Wextra", "-Werror", "-g"])
@@ -202,18 +181,12 @@ fn install_finds_the_archive_and_leaves_nothing_half_made() {
     let [target, prefix] = ["target", "prefix"].map(|name| folder.path().join(name));
     let install = |flags: &str| {
         let mut command = Command::new(package("install.sh"));
-        command
-            .arg(&prefix)
-            .env("CARGO_TARGET_DIR", &target)
-            .env("CFLAGS", flags);
+        command.arg(&prefix).env("CARGO_TARGET_DIR", &target).env("CFLAGS", flags);
         command.output().expect("a shell")
     };
     let missing = install("-O0");
     assert_eq!(missing.status.code(), Some(1), "{missing:?}");
-    assert!(
-        String::from_utf8_lossy(&missing.stderr).contains("cargo build --release -p steward-c"),
-        "{missing:?}"
-    );
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("cargo build --release -p steward-c"), "{missing:?}");
     assert!(!prefix.exists(), "nothing was written");
     std::fs::create_dir_all(target.join("release")).expect("a folder");
     std::os::unix::fs::symlink(archive(), target.join("release/libsteward_c.a")).expect("a link");

@@ -1,5 +1,6 @@
-//! Mesa's own tests over the library, where `STEWARD_MESA` names a source tree of Mesa, as a distribution's source package unpacks it. The tree is
-//! read only; what is configured is a copy. Takes minutes, and needs what Mesa needs: meson, ninja, Python with mako, gtest.
+//! Mesa's own tests over the library, where `STEWARD_MESA` names a source tree of Mesa, as a distribution's source
+//! package unpacks it. The tree is read only; what is configured is a copy. Takes minutes, and needs what Mesa needs:
+//! meson, ninja, Python with mako, gtest.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -18,14 +19,9 @@ fn copy_without_ralloc(mesa: &Path, copy: &Path) {
     let text = std::fs::read_to_string(&build).expect("src/util/meson.build");
     let file = "'ralloc.c',";
     let dependencies = "deps_for_libmesa_util = [";
-    assert!(
-        text.contains(file) && text.contains(dependencies),
-        "another layout"
-    );
+    assert!(text.contains(file) && text.contains(dependencies), "another layout");
     let library = format!("{dependencies} dependency('steward-ralloc'),");
-    let text = text
-        .replacen(file, "", 1)
-        .replacen(dependencies, &library, 1);
+    let text = text.replacen(file, "", 1).replacen(dependencies, &library, 1);
     std::fs::write(&build, text).expect("written");
 }
 
@@ -40,17 +36,8 @@ fn configure(installed: &Installed, copy: &Path) -> PathBuf {
             "-Dgallium-drivers=swrast", // without one, the tests of GLSL are left out
             "-Dllvm=disabled",
         ])
-        .args([
-            "-Dglx=disabled",
-            "-Degl=disabled",
-            "-Dgbm=disabled",
-            "-Dvalgrind=disabled",
-        ])
-        .args([
-            "-Dlibunwind=disabled",
-            "-Dlmsensors=disabled",
-            "-Dbuild-tests=true",
-        ])
+        .args(["-Dglx=disabled", "-Degl=disabled", "-Dgbm=disabled", "-Dvalgrind=disabled"])
+        .args(["-Dlibunwind=disabled", "-Dlmsensors=disabled", "-Dbuild-tests=true"])
         .args(["-Doptimization=1", "-Ddebug=false"])
         .env("PKG_CONFIG_PATH", installed.path("lib/pkgconfig"))
         .current_dir(copy)
@@ -67,10 +54,7 @@ struct Program {
 
 /// The programs of [`SUITES`], as meson lists them.
 fn programs(build: &Path) -> Vec<Program> {
-    let output = Command::new("meson")
-        .args(["introspect", "--tests"])
-        .arg(build)
-        .output();
+    let output = Command::new("meson").args(["introspect", "--tests"]).arg(build).output();
     let output = output.expect("meson");
     succeed(&output, "meson introspect");
     let tests: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -78,19 +62,13 @@ fn programs(build: &Path) -> Vec<Program> {
     for test in tests.as_array().expect("a list") {
         let suites = test["suite"].as_array().expect("a list");
         let is_ours = suites.iter().filter_map(|suite| suite.as_str());
-        let is_ours = is_ours
-            .into_iter()
-            .any(|suite| SUITES.iter().any(|ours| suite.ends_with(ours)));
+        let is_ours = is_ours.into_iter().any(|suite| SUITES.iter().any(|ours| suite.ends_with(ours)));
         let command = test["cmd"].as_array().expect("a list");
         let program = Path::new(command[0].as_str().expect("a path"));
         if is_ours && command.len() == 1 && program.starts_with(build) {
             let env = test["env"].as_object().into_iter().flatten();
-            let env =
-                env.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-            programs.push(Program {
-                path: program.to_owned(),
-                env: env.collect(),
-            });
+            let env = env.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+            programs.push(Program { path: program.to_owned(), env: env.collect() });
         }
     }
     programs.sort_by(|one, other| one.path.cmp(&other.path));
@@ -113,14 +91,8 @@ fn ca7_mesas_own_tests_pass_over_the_library() {
     copy_without_ralloc(Path::new(&mesa), &copy);
     let build = configure(installed, &copy);
     let programs = programs(&build);
-    let targets = programs
-        .iter()
-        .map(|program| program.path.strip_prefix(&build).expect("below it"));
-    let output = Command::new("ninja")
-        .arg("-C")
-        .arg(&build)
-        .args(targets)
-        .output();
+    let targets = programs.iter().map(|program| program.path.strip_prefix(&build).expect("below it"));
+    let output = Command::new("ninja").arg("-C").arg(&build).args(targets).output();
     succeed(&output.expect("ninja"), "ninja");
     let (mut report, mut counted, mut over_us) = (String::new(), 0, 0);
     for Program { path: program, env } in &programs {
@@ -132,27 +104,18 @@ fn ca7_mesas_own_tests_pass_over_the_library() {
             .expect("it starts");
         succeed(&output, &program.display().to_string());
         let text = String::from_utf8_lossy(&output.stdout);
-        let passed = text
-            .lines()
-            .find_map(|line| line.strip_prefix("[  PASSED  ] "));
+        let passed = text.lines().find_map(|line| line.strip_prefix("[  PASSED  ] "));
         let passed: u64 = passed.map_or(1, |line| {
             let count = line.split_whitespace().next().expect("a count");
             count.parse().expect("a number")
         });
         counted += passed;
-        let symbols = Command::new("nm")
-            .args(["-D", "--undefined-only"])
-            .arg(program)
-            .output();
+        let symbols = Command::new("nm").args(["-D", "--undefined-only"]).arg(program).output();
         let symbols = String::from_utf8(symbols.expect("nm").stdout).expect("text");
         over_us += u64::from(symbols.contains("ralloc_free@STEWARD_RALLOC_0"));
         let stem = program.file_stem().expect("a name").to_string_lossy();
         writeln!(report, "  {stem}: {passed}").expect("text");
     }
     println!("{counted} of Mesa's tests passed over libsteward-ralloc\n{report}");
-    assert!(
-        counted > 100 && over_us > 5,
-        "{over_us} of {} programs use ralloc:\n{report}",
-        programs.len()
-    );
+    assert!(counted > 100 && over_us > 5, "{over_us} of {} programs use ralloc:\n{report}", programs.len());
 }

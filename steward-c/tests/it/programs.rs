@@ -14,12 +14,7 @@ fn run(program: &Path) -> Output {
 /// Runs a program under valgrind, which finds nothing and no leak; `None` where there is no valgrind.
 fn run_under_valgrind(test: &str, program: &Path) -> Option<Output> {
     let output = Command::new("valgrind")
-        .args([
-            "-q",
-            "--error-exitcode=9",
-            "--leak-check=full",
-            "--errors-for-leak-kinds=definite",
-        ])
+        .args(["-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"])
         .arg(program)
         .output();
     if output.is_err() {
@@ -57,10 +52,8 @@ fn ca19_ralloc_itself_prints_the_same() {
     };
     let ralloc = Path::new(&ralloc);
     let sources = ralloc.ancestors().nth(2).expect("src/util/ralloc.c");
-    let [ralloc, measure] =
-        [ralloc, &package("tests/c/measure.c")].map(|path| path.display().to_string());
-    let [sources, includes] =
-        [sources, &sources.join("../include")].map(|path| format!("-I{}", path.display()));
+    let [ralloc, measure] = [ralloc, &package("tests/c/measure.c")].map(|path| path.display().to_string());
+    let [sources, includes] = [sources, &sources.join("../include")].map(|path| format!("-I{}", path.display()));
     let options = [
         "-D_GNU_SOURCE",
         "-DNDEBUG",
@@ -106,17 +99,11 @@ fn v5_v7_v19_a_wrong_call_of_a_callback_is_one_line() {
         // The first, second, fourth, eighth and sixteenth call.
         ("steward: pfnAllocation was called with pUserData NULL: ", 5),
         ("steward: pfnAllocation was called with alignment 0: ", 1),
-        (
-            "steward: pfnReallocation was called with pUserData NULL: ",
-            1,
-        ),
+        ("steward: pfnReallocation was called with pUserData NULL: ", 1),
         ("steward: pfnReallocation was called with pUserData 0x", 1),
         ("steward: pfnFree was called with pUserData NULL: ", 1),
         ("steward: pfnFree was called with 0x", 1),
-        (
-            "steward: pfnInternalAllocation was called with pUserData NULL: ",
-            1,
-        ),
+        ("steward: pfnInternalAllocation was called with pUserData NULL: ", 1),
         ("steward: pfnInternalFree was called with pUserData 0x", 1),
     ] {
         let found = lines.iter().filter(|line| line.starts_with(beginning));
@@ -126,7 +113,8 @@ fn v5_v7_v19_a_wrong_call_of_a_callback_is_one_line() {
     assert!(said.contains("; so far 16 times\n"), "{said}");
 }
 
-/// Blocks that know their owner, callbacks and commands for runtimes that pass NULL, options in bytes, released buffers. Under valgrind too.
+/// Blocks that know their owner, callbacks and commands for runtimes that pass NULL, options in bytes, released
+/// buffers. Under valgrind too.
 #[test]
 fn ca34_ca35_ca36_ca37_ca38_runtimes_find_what_their_allocators_need() {
     let Some(installed) = installed("runtimes") else {
@@ -146,11 +134,7 @@ fn ca39_the_adapters_for_iree_and_halide_do_what_they_say() {
         return;
     };
     let declared = format!("-I{}", package("tests/c/declared").display());
-    let program = installed.compile(
-        "tests/c/adapters.c",
-        &[C11, &[declared.as_str()]].concat(),
-        "steward",
-    );
+    let program = installed.compile("tests/c/adapters.c", &[C11, &[declared.as_str()]].concat(), "steward");
     succeed(&run(&program), "adapters");
     for compilers in compilers("adapters") {
         let sample = Command::new(compilers.c)
@@ -211,11 +195,7 @@ fn ca10_a_panic_is_one_line_and_ends_the_process() {
         steward_c::edge::enter(&"planted", || panic!("on order"));
     }
     let output = Command::new(std::env::current_exe().expect("a path"))
-        .args([
-            "--exact",
-            "programs::ca10_a_panic_is_one_line_and_ends_the_process",
-            "--nocapture",
-        ])
+        .args(["--exact", "programs::ca10_a_panic_is_one_line_and_ends_the_process", "--nocapture"])
         .env(CHILD, "1")
         .output()
         .expect("it starts");
@@ -224,13 +204,11 @@ fn ca10_a_panic_is_one_line_and_ends_the_process() {
         "the program's own hook\nsteward: planted: the library panicked; the process ends\n"
     );
     #[cfg(unix)]
-    assert_eq!(
-        std::os::unix::process::ExitStatusExt::signal(&output.status),
-        Some(6)
-    );
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(6));
 }
 
-/// Such panics never come to the edge: one of a destructor that runs because of another panic, and one in a function of C.
+/// Such panics never come to the edge: one of a destructor that runs because of another panic, and one in a function of
+/// C.
 #[test]
 fn ca10_a_panic_that_cannot_unwind_is_one_line_too() {
     const CHILD: &str = "STEWARD_C_PANICS_TWICE";
@@ -259,11 +237,7 @@ fn ca10_a_panic_that_cannot_unwind_is_one_line_too() {
     }
     for case in ["destructor", "function"] {
         let output = Command::new(std::env::current_exe().expect("a path"))
-            .args([
-                "--exact",
-                "programs::ca10_a_panic_that_cannot_unwind_is_one_line_too",
-                "--nocapture",
-            ])
+            .args(["--exact", "programs::ca10_a_panic_that_cannot_unwind_is_one_line_too", "--nocapture"])
             .env(CHILD, case)
             .output()
             .expect("it starts");
@@ -273,10 +247,7 @@ fn ca10_a_panic_that_cannot_unwind_is_one_line_too() {
             "{case}"
         );
         #[cfg(unix)]
-        assert_eq!(
-            std::os::unix::process::ExitStatusExt::signal(&output.status),
-            Some(6)
-        );
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(6));
     }
 }
 
@@ -289,10 +260,7 @@ fn ca10_an_exception_of_a_destructor_ends_the_process() {
     let output = run(&program);
     assert!(!output.status.success());
     #[cfg(unix)]
-    assert_eq!(
-        std::os::unix::process::ExitStatusExt::signal(&output.status),
-        Some(6)
-    );
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(6));
 }
 
 /// Programs of each standard that the headers promise, by each compiler that is there.
@@ -305,21 +273,18 @@ fn ca2_gcc_and_clang_build_programs_of_every_standard() {
     let expected = std::fs::read_to_string(package("tests/c/scenes.txt")).expect("the text");
     for compilers in compilers(NAME) {
         for standard in ["-std=c99", "-std=c11", "-std=c17"] {
-            let program =
-                installed.compile_by(compilers, "tests/c/scenes.c", &[standard], "steward-ralloc");
+            let program = installed.compile_by(compilers, "tests/c/scenes.c", &[standard], "steward-ralloc");
             let output = run(&program);
             succeed(&output, "the scenes");
             assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
         }
         for standard in ["-std=c11", "-std=c17"] {
             let options = [standard, "-D_GNU_SOURCE"];
-            let program =
-                installed.compile_by(compilers, "tests/c/interface.c", &options, "steward");
+            let program = installed.compile_by(compilers, "tests/c/interface.c", &options, "steward");
             succeed(&run(&program), "the interface");
         }
         for standard in ["-std=c++17", "-std=c++20"] {
-            let program =
-                installed.compile_by(compilers, "tests/c/containers.cpp", &[standard], "steward");
+            let program = installed.compile_by(compilers, "tests/c/containers.cpp", &[standard], "steward");
             succeed(&run(&program), "containers");
         }
     }
@@ -358,11 +323,7 @@ fn the_samples_of_the_readme_compile_and_free_everything() {
         return;
     };
     let readme = std::fs::read_to_string(package("README.md")).expect("the README");
-    let samples: Vec<&str> = readme
-        .split("```c\n")
-        .skip(1)
-        .filter_map(|rest| rest.split("```").next())
-        .collect();
+    let samples: Vec<&str> = readme.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     let [driver, compiler] = samples[..] else {
         panic!("not the two samples: {samples:?}");
     };
@@ -380,8 +341,8 @@ fn the_samples_of_the_readme_compile_and_free_everything() {
     succeed(&run(&program), "the samples of the README");
 }
 
-/// The chain of object, device, instance and C library for every combination and scope; a hundred arrays in one block; compiles that survive
-/// each refusal by a reserve. Under valgrind too.
+/// The chain of object, device, instance and C library for every combination and scope; a hundred arrays in one block;
+/// compiles that survive each refusal by a reserve. Under valgrind too.
 #[test]
 fn ca17_ca27_the_drivers_side_does_what_its_header_says() {
     let Some(installed) = installed("ca17") else {
@@ -394,7 +355,8 @@ fn ca17_ca27_the_drivers_side_does_what_its_header_says() {
     }
 }
 
-/// Of glibc, whose functions a program can replace. Thread-local storage is the program's own, since the library is linked, not loaded.
+/// Of glibc, whose functions a program can replace. Thread-local storage is the program's own, since the library is
+/// linked, not loaded.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn ca12_nothing_is_asked_of_malloc_over_a_host_of_ones_own() {
@@ -444,7 +406,8 @@ pub(crate) fn has_vulkan_headers(test: &str) -> bool {
     is_there
 }
 
-/// What an example prints on lavapipe, which needs Vulkan's headers and loader; `None`, and a printed skip, without them.
+/// What an example prints on lavapipe, which needs Vulkan's headers and loader; `None`, and a printed skip, without
+/// them.
 fn on_lavapipe(test: &str, example: &str) -> Option<String> {
     let installed = installed(test)?;
     let manifests = Path::new("/usr/share/vulkan/icd.d").read_dir();
@@ -453,21 +416,14 @@ fn on_lavapipe(test: &str, example: &str) -> Option<String> {
         path.to_string_lossy().contains("lvp_icd").then_some(path)
     });
     let Some(manifest) = manifest else {
-        testkit::skip(
-            "lavapipe",
-            test,
-            "there is no lvp_icd in /usr/share/vulkan/icd.d",
-        );
+        testkit::skip("lavapipe", test, "there is no lvp_icd in /usr/share/vulkan/icd.d");
         return None;
     };
     if !has_vulkan_headers(test) {
         return None;
     }
     let program = installed.compile(example, &["-std=c++17"], "steward vulkan");
-    let output = Command::new(&program)
-        .env("VK_ICD_FILENAMES", &manifest)
-        .env("VK_DRIVER_FILES", &manifest)
-        .output();
+    let output = Command::new(&program).env("VK_ICD_FILENAMES", &manifest).env("VK_DRIVER_FILES", &manifest).output();
     let output = output.expect("it starts");
     succeed(&output, example);
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -475,30 +431,17 @@ fn on_lavapipe(test: &str, example: &str) -> Option<String> {
 
 #[test]
 fn the_example_of_a_tracking_program_prints_the_tree_of_lavapipe() {
-    let Some(text) = on_lavapipe("the_example_of_a_tracking_program", "examples/tracked.cpp")
-    else {
+    let Some(text) = on_lavapipe("the_example_of_a_tracking_program", "examples/tracked.cpp") else {
         return;
     };
     // lavapipe allocates a buffer's state by one request, in scope object.
-    let buffers = text
-        .lines()
-        .find(|line| line.starts_with("  buffers"))
-        .unwrap_or_default();
+    let buffers = text.lines().find(|line| line.starts_with("  buffers")).unwrap_or_default();
     assert!(buffers.contains("  object 10 of 10"), "{text}");
     for kind in ["program", "  instance", "  device", "  pools"] {
-        let line = text
-            .lines()
-            .find(|line| line.starts_with(kind))
-            .unwrap_or_default();
-        assert!(
-            !line.is_empty() && !line.contains(" 0 blocks"),
-            "{kind}: {text}"
-        );
+        let line = text.lines().find(|line| line.starts_with(kind)).unwrap_or_default();
+        assert!(!line.is_empty() && !line.contains(" 0 blocks"), "{kind}: {text}");
     }
-    assert!(
-        text.ends_with("the driver gave everything back\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("the driver gave everything back\n"), "{text}");
 }
 
 #[test]
@@ -511,8 +454,8 @@ fn ca30_the_example_of_regions_copies_from_crop_to_crop_on_lavapipe() {
     assert!(text.ends_with("book-keeping left: 0 bytes\n"), "{text}");
 }
 
-/// Over a driver in C that is compiled in: many regions, buffers, images and crops, wrapped buffers, flushes in whole atoms, resources of
-/// the program's own, imports, budgets, every kind of refusal.
+/// Over a driver in C that is compiled in: many regions, buffers, images and crops, wrapped buffers, flushes in whole
+/// atoms, resources of the program's own, imports, budgets, every kind of refusal.
 #[test]
 fn ca30_ca31_ca32_regions_do_what_their_header_says() {
     let Some(installed) = installed("ca30").filter(|_| has_vulkan_headers("ca30")) else {
@@ -534,12 +477,7 @@ fn ca19_ca21_sanitizers_find_nothing_in_the_programs() {
     };
     let include = format!("-I{}", package("include").display());
     let text = package("c/ralloc_text.c").display().to_string();
-    let options = [
-        "-fsanitize=address,undefined",
-        "-fno-sanitize-recover=all",
-        &include,
-        &text,
-    ];
+    let options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", &include, &text];
     let options = [C11, &options].concat();
     let folder = tempfile::tempdir().expect("a folder");
     let wrong = folder.path().join("wrong.c");
@@ -547,12 +485,8 @@ fn ca19_ca21_sanitizers_find_nothing_in_the_programs() {
     std::fs::write(&wrong, code).expect("written");
     let wrong = wrong.display().to_string();
     for compilers in compilers(NAME).filter(has_sanitizers) {
-        for source in [
-            "tests/c/interface.c",
-            "tests/c/driver_side.c",
-            "tests/c/runtimes.c",
-            "tests/c/virtual_blocks.c",
-        ] {
+        for source in ["tests/c/interface.c", "tests/c/driver_side.c", "tests/c/runtimes.c", "tests/c/virtual_blocks.c"]
+        {
             let program = installed.compile_by(compilers, source, &options, "steward");
             succeed(&run(&program), source);
         }
@@ -574,11 +508,7 @@ fn has_sanitizers(compilers: &Compilers) -> bool {
         .output();
     let is_there = output.expect("a compiler").status.success();
     if !is_there {
-        testkit::skip(
-            "sanitizers",
-            "ca19_ca21",
-            &format!("{} has no address sanitizer", compilers.c),
-        );
+        testkit::skip("sanitizers", "ca19_ca21", &format!("{} has no address sanitizer", compilers.c));
     }
     is_there
 }
@@ -591,16 +521,9 @@ fn ca18_guards_and_faults_are_contexts_by_the_programs_words() {
     let program = installed.compile("tests/c/watched.c", C11, "steward");
     succeed(&run(&program), "words");
     for mode in ["cookie", "fence", "strict"] {
-        let output = Command::new(&program)
-            .arg(mode)
-            .output()
-            .expect("it starts");
+        let output = Command::new(&program).arg(mode).output().expect("it starts");
         assert!(!output.status.success(), "{mode}");
-        assert_eq!(
-            String::from_utf8_lossy(&output.stdout),
-            "a byte too far\n",
-            "{mode}"
-        );
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "a byte too far\n", "{mode}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("compiler"), "{mode} names the owner: {said}");
     }

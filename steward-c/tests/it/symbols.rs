@@ -8,14 +8,9 @@ use crate::installed::{installed, package, succeed};
 /// The names of a version script's node.
 pub(crate) fn listed(map: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(package(map)).expect("the list");
-    let global = text
-        .split("global:")
-        .nth(1)
-        .and_then(|rest| rest.split("local:").next());
+    let global = text.split("global:").nth(1).and_then(|rest| rest.split("local:").next());
     let names = global.expect("names").split_whitespace();
-    names
-        .map(|name| name.trim_end_matches(';').to_owned())
-        .collect()
+    names.map(|name| name.trim_end_matches(';').to_owned()).collect()
 }
 
 #[test]
@@ -24,16 +19,11 @@ fn ca3_ca29_the_libraries_export_what_is_listed_and_need_nothing_of_mesa() {
         return;
     };
     let exported = |library: &str, node: &str| -> BTreeSet<String> {
-        let output = Command::new("nm")
-            .args(["-D", "--defined-only"])
-            .arg(installed.path(library))
-            .output();
+        let output = Command::new("nm").args(["-D", "--defined-only"]).arg(installed.path(library)).output();
         let output = output.expect("nm");
         succeed(&output, "nm");
         let text = String::from_utf8(output.stdout).expect("text");
-        let names = text
-            .lines()
-            .filter_map(|line| line.split_whitespace().last());
+        let names = text.lines().filter_map(|line| line.split_whitespace().last());
         names
             .filter(|name| *name != node)
             .map(|name| {
@@ -50,18 +40,12 @@ fn ca3_ca29_the_libraries_export_what_is_listed_and_need_nothing_of_mesa() {
     assert_eq!(ralloc, listed("steward-ralloc.map"));
     assert!(ralloc.len() > 40 && ralloc.is_disjoint(&steward));
     // The alias library needs nothing but the other one and the C library.
-    let output = Command::new("nm")
-        .args(["-D", "--undefined-only"])
-        .arg(installed.path("lib/libsteward-ralloc.so"))
-        .output();
+    let output =
+        Command::new("nm").args(["-D", "--undefined-only"]).arg(installed.path("lib/libsteward-ralloc.so")).output();
     let output = output.expect("nm");
     let needed = String::from_utf8(output.stdout).expect("text");
-    for name in needed
-        .lines()
-        .filter_map(|line| line.split_whitespace().last())
-    {
-        let is_known =
-            name.contains("@STEWARD_0") || name.contains("@GLIBC") || name.starts_with('_');
+    for name in needed.lines().filter_map(|line| line.split_whitespace().last()) {
+        let is_known = name.contains("@STEWARD_0") || name.contains("@GLIBC") || name.starts_with('_');
         assert!(is_known, "{name}");
     }
 }

@@ -1,5 +1,5 @@
-//! The libraries for Windows, made by mingw's compilers, and programs over them under Wine: `.ci/run windows` asks for these tests. The headers,
-//! read by clang as Windows' own compiler reads them.
+//! The libraries for Windows, made by mingw's compilers, and programs over them under Wine: `.ci/run windows` asks for
+//! these tests. The headers, read by clang as Windows' own compiler reads them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -58,19 +58,13 @@ impl Windows {
         let installed = Installed::with(C, "", &archive_in(made));
         std::fs::create_dir(installed.path("vulkan")).expect("a folder");
         vulkan_headers_into(&installed.path("vulkan"));
-        let windows = Self {
-            installed,
-            made: made.to_owned(),
-        };
-        windows.library(
-            package("../testkit/windows/process_prng.c"),
-            "bcryptprimitives",
-            &["-ladvapi32"],
-        );
+        let windows = Self { installed, made: made.to_owned() };
+        windows.library(package("../testkit/windows/process_prng.c"), "bcryptprimitives", &["-ladvapi32"]);
         Ok(windows)
     }
 
-    /// Compiles and links with pkg-config's flags for `libraries`. A program is made beside the libraries, where Windows looks for them.
+    /// Compiles and links with pkg-config's flags for `libraries`. A program is made beside the libraries, where
+    /// Windows looks for them.
     fn compile(&self, source: &str, options: &[&str], libraries: &str, name: &str) -> PathBuf {
         let mut options = options.to_vec();
         let flags = self.installed.flags(libraries);
@@ -124,11 +118,7 @@ impl Windows {
             .status()
             .expect("wine");
         let read = |path| std::fs::read(path).expect("a file");
-        Output {
-            status,
-            stdout: read(&stdout),
-            stderr: read(&stderr),
-        }
+        Output { status, stdout: read(&stdout), stderr: read(&stderr) }
     }
 
     /// What a program that succeeds prints, with the ends of lines of C.
@@ -141,20 +131,14 @@ impl Windows {
 
 /// What `objdump` prints of a library's header.
 fn header(path: &Path) -> String {
-    let output = Command::new("x86_64-w64-mingw32-objdump")
-        .arg("-p")
-        .arg(path)
-        .output()
-        .expect("objdump");
+    let output = Command::new("x86_64-w64-mingw32-objdump").arg("-p").arg(path).output().expect("objdump");
     succeed(&output, "objdump");
     String::from_utf8(output.stdout).expect("text")
 }
 
 /// The names that a library exports.
 fn exported(header: &str) -> BTreeSet<String> {
-    let (_, table) = header
-        .split_once("[Ordinal/Name Pointer] Table\n")
-        .expect("names");
+    let (_, table) = header.split_once("[Ordinal/Name Pointer] Table\n").expect("names");
     let lines = table.lines().take_while(|line| !line.is_empty());
     let name = |line: &str| line.split_whitespace().last().map(str::to_owned);
     lines.filter_map(name).collect()
@@ -168,9 +152,7 @@ fn wn12_the_libraries_export_the_one_list_and_need_what_windows_has() {
     for (name, own) in [("steward", None), ("steward-ralloc", Some("steward.dll"))] {
         let header = header(&windows.installed.path("bin").join(format!("{name}.dll")));
         assert_eq!(exported(&header), listed(&format!("{name}.map")), "{name}");
-        let needed = header
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("DLL Name: "));
+        let needed = header.lines().filter_map(|line| line.trim().strip_prefix("DLL Name: "));
         let needed: BTreeSet<String> = needed.map(str::to_lowercase).collect();
         let of_the_system = |library: &str| {
             library.starts_with("api-ms-win-")
@@ -222,16 +204,9 @@ fn wn12_the_example_in_c_runs_however_it_is_linked() {
     let system = ["-DCMAKE_SYSTEM_NAME=Windows", &compiler];
     if let Some(folder) = windows.installed.built_by_cmake("wn12 by cmake", &system) {
         for (name, is_alone) in [("shared", false), ("alone", true)] {
-            let program = windows
-                .installed
-                .path("bin")
-                .join(format!("cmake_{name}.exe"));
+            let program = windows.installed.path("bin").join(format!("cmake_{name}.exe"));
             std::fs::copy(folder.join(format!("{name}.exe")), &program).expect("a program");
-            assert_eq!(
-                !header(&program).contains("steward.dll"),
-                is_alone,
-                "{name}"
-            );
+            assert_eq!(!header(&program).contains("steward.dll"), is_alone, "{name}");
             let text = windows.printed(&program, &[]);
             assert!(text.ends_with("\neverything came back\n"), "{text}");
         }
@@ -250,11 +225,7 @@ fn wn12_a_library_that_is_not_stripped_is_loaded() {
     for name in ["with_whole.exe", "bcryptprimitives.dll"] {
         std::fs::copy(stripped.join(name), whole.path("bin").join(name)).expect("a file");
     }
-    let size = |folder: &Path| {
-        std::fs::metadata(folder.join("steward.dll"))
-            .expect("it is there")
-            .len()
-    };
+    let size = |folder: &Path| std::fs::metadata(folder.join("steward.dll")).expect("it is there").len();
     assert!(size(&stripped) * 2 < size(&whole.path("bin")));
     let text = windows.printed(&whole.path("bin/with_whole.exe"), &[]);
     assert!(text.ends_with("\neverything came back\n"), "{text}");
@@ -267,10 +238,8 @@ fn wn12_the_examples_in_cpp_run_over_a_driver() {
         return;
     };
     windows.library(package("tests/c/direct_loader.c"), "direct_loader", &[]);
-    for (name, said) in [
-        ("tracked", "the driver gave everything back\n"),
-        ("regions", "book-keeping left: 0 bytes\n"),
-    ] {
+    for (name, said) in [("tracked", "the driver gave everything back\n"), ("regions", "book-keeping left: 0 bytes\n")]
+    {
         let loader = windows.lib("libdirect_loader.dll.a");
         let source = format!("examples/{name}.cpp");
         let program = windows.compile(&source, &[&loader], "steward", &format!("{name}.exe"));
@@ -324,10 +293,7 @@ fn wn12_two_drivers_in_one_process_keep_their_rallocs_apart() {
     let program = windows.compile("tests/c/two_drivers.c", &[], "steward", "two_drivers.exe");
     for (first, second, blocks) in [(&ours, &stock, [51, 0]), (&stock, &ours, [0, 51])] {
         let expected = blocks.map(|blocks| format!("50 blocks right, {blocks} of the domain\n"));
-        assert_eq!(
-            windows.printed(&program, &[first, second]),
-            expected.concat()
-        );
+        assert_eq!(windows.printed(&program, &[first, second]), expected.concat());
     }
 }
 
@@ -350,17 +316,15 @@ fn wn13_no_block_goes_from_one_runtime_to_another() {
     let (_, its) = rest.split_once(", ").expect("another");
     assert!(own.starts_with("api-ms-win-crt-heap-"), "{said}");
     // Twelve of the C library's, by the function of alignments.
-    assert!(
-        its.starts_with("msvcrt.dll gave 0 and 12, the system "),
-        "{said}"
-    );
+    assert!(its.starts_with("msvcrt.dll gave 0 and 12, the system "), "{said}");
     assert!(!rest.starts_with("0 ") && !said.ends_with(" 0\n"), "{said}");
     // It would have been seen.
     let said = windows.printed(&program, &[Path::new("on purpose")]);
     assert_eq!(said, "1 block went to the wrong heap\n");
 }
 
-/// What clang says that reads a text as a compiler of Windows does, with its extensions and without its standard library's headers.
+/// What clang says that reads a text as a compiler of Windows does, with its extensions and without its standard
+/// library's headers.
 fn read_for_windows(machine: &str, name: &str, options: &[&str], text: &str) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join(name);
@@ -374,18 +338,8 @@ fn read_for_windows(machine: &str, name: &str, options: &[&str], text: &str) -> 
     vulkan_headers_into(folder.path());
     Command::new("clang")
         .arg(format!("--target={machine}-pc-windows-msvc"))
-        .args([
-            "-fms-extensions",
-            "-fms-compatibility",
-            "-fms-compatibility-version=19.30",
-        ])
-        .args([
-            "-ffreestanding",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-fsyntax-only",
-        ])
+        .args(["-fms-extensions", "-fms-compatibility", "-fms-compatibility-version=19.30"])
+        .args(["-ffreestanding", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"])
         .args(options)
         .arg("-I")
         .arg(package("include"))
@@ -408,22 +362,13 @@ fn wn15_a_compiler_of_windows_reads_the_headers() {
     }
     let c = "#include \"steward-gpu.h\"\n#include \"steward-ralloc-names.h\"\n";
     let cpp = include_str!("../c/every_template.cpp");
-    let of_cpp = [
-        "-std=c++17",
-        "-pedantic",
-        "-nostdinc++",
-        "-fdelayed-template-parsing",
-        "-fcxx-exceptions",
-    ];
+    let of_cpp = ["-std=c++17", "-pedantic", "-nostdinc++", "-fdelayed-template-parsing", "-fcxx-exceptions"];
     for machine in ["x86_64", "i686", "aarch64"] {
         for imported in ["-USTEWARD_DLL", "-DSTEWARD_DLL"] {
             let of_c = ["-std=c11", "-pedantic", imported];
             succeed(&read_for_windows(machine, "headers.c", &of_c, c), machine);
             let of_cpp = [&of_cpp[..], &[imported]].concat();
-            succeed(
-                &read_for_windows(machine, "headers.cpp", &of_cpp, cpp),
-                machine,
-            );
+            succeed(&read_for_windows(machine, "headers.cpp", &of_cpp, cpp), machine);
         }
     }
     // An import is one.
@@ -433,16 +378,9 @@ fn wn15_a_compiler_of_windows_reads_the_headers() {
     assert!(said.contains("dllimport"), "{said}");
     // Sizes, offsets and types are this side's there too.
     let text = assertions();
-    succeed(
-        &read_for_windows("x86_64", "all.c", &["-std=gnu11"], &text),
-        "the assertions",
-    );
+    succeed(&read_for_windows("x86_64", "all.c", &["-std=gnu11"], &text), "the assertions");
     let wrong = text.replacen(" == 0", " == 1", 1);
-    assert!(
-        !read_for_windows("x86_64", "all.c", &["-std=gnu11"], &wrong)
-            .status
-            .success()
-    );
+    assert!(!read_for_windows("x86_64", "all.c", &["-std=gnu11"], &wrong).status.success());
 }
 
 /// On 32 bits a function of Vulkan's is called otherwise than one of C.
@@ -457,14 +395,9 @@ fn wn15_callbacks_and_commands_are_called_as_vulkan_says() {
             "#include <vulkan/vulkan_core.h>\n#include \"steward.h\"\n\
              _Static_assert(__builtin_types_compatible_p({ours}, {theirs}), \"{theirs}\");\n"
         );
-        read_for_windows("i686", "calls.c", &["-std=gnu11"], &text)
-            .status
-            .success()
+        read_for_windows("i686", "calls.c", &["-std=gnu11"], &text).status.success()
     };
     assert!(equal("steward_void_fn", "PFN_vkVoidFunction"));
-    assert!(equal(
-        "void(STEWARD_VKAPI *)(void *, void *)",
-        "PFN_vkFreeFunction"
-    ));
+    assert!(equal("void(STEWARD_VKAPI *)(void *, void *)", "PFN_vkFreeFunction"));
     assert!(!equal("void (*)(void *, void *)", "PFN_vkFreeFunction"));
 }

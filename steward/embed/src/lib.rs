@@ -1,8 +1,8 @@
 //! The shared library that cargo has built of a dependency, as bytes.
 //!
-//! Cargo builds a dependency with the crate types `rlib` and `cdylib` into two files of one folder, and tells the compiler where the first
-//! is. The macro looks beside it: cargo has no stable name for the second file, which has a hash in its name if the dependency comes from a
-//! registry, and none if it comes from a path.
+//! Cargo builds a dependency with the crate types `rlib` and `cdylib` into two files of one folder, and tells the
+//! compiler where the first is. The macro looks beside it: cargo has no stable name for the second file, which has a
+//! hash in its name if the dependency comes from a registry, and none if it comes from a path.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use proc_macro::TokenStream;
 
-/// `shared_library!(NAME)`: an `Option<&'static [u8]>` with the shared library of the dependency whose library is called `NAME`.
+/// `shared_library!(NAME)`: an `Option<&'static [u8]>` with the shared library of the dependency whose library is
+/// called `NAME`.
 ///
 /// `None` if the compiler links nothing (`cargo check`, documentation, an editor), or if the file is not there.
 #[proc_macro]
@@ -50,13 +51,9 @@ fn beside(rlib: &Path) -> Vec<PathBuf> {
     let plain = stem.rsplit_once('-').filter(|(_, end)| is_hash(end));
     let stems = [Some(stem), plain.map(|(plain, _)| plain)];
     // This runs on another system than the library, where a program is built for one.
-    let own = [
-        (env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX),
-        ("", ".dll"),
-    ];
+    let own = [(env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX), ("", ".dll")];
     let names = stems.into_iter().flatten();
-    let names =
-        names.flat_map(|stem| own.map(|(prefix, suffix)| format!("{prefix}{stem}{suffix}")));
+    let names = names.flat_map(|stem| own.map(|(prefix, suffix)| format!("{prefix}{stem}{suffix}")));
     names.map(|name| rlib.with_file_name(name)).collect()
 }
 
@@ -73,16 +70,10 @@ mod tests {
         };
         let file = Some(PathBuf::from("/t/libLayer-0123456789abcdef.rlib"));
         let value = "Layer=/t/libLayer-0123456789abcdef.rlib";
-        assert_eq!(
-            named(&["rustc", "--extern", "Layers=/x.rlib", "--extern", value]),
-            file
-        );
+        assert_eq!(named(&["rustc", "--extern", "Layers=/x.rlib", "--extern", value]), file);
         assert_eq!(named(&[&format!("--extern={value}")]), file);
         assert_eq!(named(&["--extern", &format!("priv:{value}")]), file);
-        assert_eq!(
-            named(&["--extern", "Layer=/t/libLayer-0123456789abcdef.rmeta"]),
-            None
-        );
+        assert_eq!(named(&["--extern", "Layer=/t/libLayer-0123456789abcdef.rmeta"]), None);
         assert_eq!(named(&["--crate-name", "Layer", "--extern", "Layer"]), None);
     }
 
@@ -92,14 +83,10 @@ mod tests {
         let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
         // As this system calls it, and as Windows does.
         let both = |stem: &str| {
-            [format!("{prefix}{stem}{suffix}"), format!("{stem}.dll")]
-                .map(|name| Path::new("/t").join(name))
+            [format!("{prefix}{stem}{suffix}"), format!("{stem}.dll")].map(|name| Path::new("/t").join(name))
         };
         let (hashed, plain) = (both("Layer-0123456789abcdef"), both("Layer"));
-        assert_eq!(
-            names("/t/libLayer-0123456789abcdef.rlib"),
-            [hashed, plain.clone()].concat()
-        );
+        assert_eq!(names("/t/libLayer-0123456789abcdef.rlib"), [hashed, plain.clone()].concat());
         assert_eq!(names("/t/libLayer.rlib"), plain);
         assert_eq!(names("/t/libLayer-name.rlib"), both("Layer-name"));
     }

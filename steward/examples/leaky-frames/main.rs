@@ -1,4 +1,5 @@
-//! A program of a thousand frames that forgets one buffer in each: `steward run --stacks` says which, and where it comes from.
+//! A program of a thousand frames that forgets one buffer in each: `steward run --stacks` says which, and where it
+//! comes from.
 //!
 //! ```sh
 //! cargo build --release
@@ -20,9 +21,7 @@ pub(crate) fn run(frames: u32, after: impl Fn(u32)) -> Result<(), Box<dyn Error>
     let entry = unsafe { ash::Entry::load() }?;
     let application = vk::ApplicationInfo::default().application_name(c"leaky_frames");
     let extensions = [vk::EXT_DEBUG_UTILS_NAME.as_ptr()];
-    let info = vk::InstanceCreateInfo::default()
-        .application_info(&application)
-        .enabled_extension_names(&extensions);
+    let info = vk::InstanceCreateInfo::default().application_info(&application).enabled_extension_names(&extensions);
     // SAFETY: a whole info, and no callbacks.
     let instance = unsafe { entry.create_instance(&info, None) }?;
     let priorities = [1.0];
@@ -71,18 +70,14 @@ impl Renderer {
     fn upload_vertices(&self, frame: u32) -> Result<(), Box<dyn Error>> {
         let vertices = self.create_buffer(4096)?;
         let name = CString::new(format!("vertices of frame {frame}"))?;
-        let info = vk::DebugUtilsObjectNameInfoEXT::default()
-            .object_handle(vertices)
-            .object_name(&name);
+        let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(vertices).object_name(&name);
         // SAFETY: a live buffer, which only this thread uses.
         unsafe { self.names.set_debug_utils_object_name(&info) }?;
         Ok(())
     }
 
     fn create_buffer(&self, size: u64) -> Result<vk::Buffer, vk::Result> {
-        let info = vk::BufferCreateInfo::default()
-            .size(size)
-            .usage(vk::BufferUsageFlags::VERTEX_BUFFER);
+        let info = vk::BufferCreateInfo::default().size(size).usage(vk::BufferUsageFlags::VERTEX_BUFFER);
         // SAFETY: a whole info, and no callbacks.
         unsafe { self.device.create_buffer(&info, None) }
     }

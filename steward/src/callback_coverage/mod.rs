@@ -4,17 +4,19 @@
 //!   ratio = bytes requested of callbacks / (those + heap bytes allocated in commands + heap bytes of threads without commands)
 //! ```
 //!
-//! All are gross: freed memory counts as well. A decorator around the callbacks counts the first term. The meter counts the others ([`meter`]).
-//! The child runs the workload as the program does, with the layer's callbacks: once through the loader, whose memory is not distinguished from
-//! the driver's there, and once with the driver's library opened directly.
+//! All are gross: freed memory counts as well. A decorator around the callbacks counts the first term. The meter counts
+//! the others ([`meter`]). The child runs the workload as the program does, with the layer's callbacks: once through
+//! the loader, whose memory is not distinguished from the driver's there, and once with the driver's library opened
+//! directly.
 //!
 //! ```text
 //!   steward --+-- child, meter preloaded: loader -> driver     with_loader
 //!             +-- child, meter preloaded: driver               without_loader
 //! ```
 //!
-//! Memory that the library's initialisers allocate when it is opened directly is a separate figure (`opening_bytes`), because no command runs
-//! then. Allocators with other names than C's are not counted. Mappings are counted apart, because they include device memory.
+//! Memory that the library's initialisers allocate when it is opened directly is a separate figure (`opening_bytes`),
+//! because no command runs then. Allocators with other names than C's are not counted. Mappings are counted apart,
+//! because they include device memory.
 
 mod preload;
 
@@ -32,10 +34,7 @@ pub use vk_report::meter;
 use vk_report::report::{Coverage, CoverageRun};
 
 /// Switch off shader caches on disk: with them the first run on a machine would differ from the second.
-const DISK_CACHES_OFF: [(&str, &str); 2] = [
-    ("MESA_SHADER_CACHE_DISABLE", "true"),
-    ("__GL_SHADER_DISK_CACHE", "0"),
-];
+const DISK_CACHES_OFF: [(&str, &str); 2] = [("MESA_SHADER_CACHE_DISABLE", "true"), ("__GL_SHADER_DISK_CACHE", "0")];
 
 /// Why the ratio could not be measured, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,9 +55,7 @@ pub enum CoverageError {
         reason: String,
     },
     /// The dynamic linker did not load the library.
-    #[error(
-        "the meter was not loaded: point TMPDIR to a folder that programs may be loaded from (not mounted noexec)"
-    )]
+    #[error("the meter was not loaded: point TMPDIR to a folder that programs may be loaded from (not mounted noexec)")]
     NotLoaded,
     /// The child failed.
     #[error("the run under the meter failed: {reason}")]
@@ -67,9 +64,7 @@ pub enum CoverageError {
         reason: String,
     },
     /// The child did not end in time.
-    #[error(
-        "the run under the meter was stopped after {seconds} s without an end: --no-coverage leaves it out"
-    )]
+    #[error("the run under the meter was stopped after {seconds} s without an end: --no-coverage leaves it out")]
     Overtime {
         /// The time limit, rounded up.
         seconds: u64,
@@ -87,8 +82,9 @@ const TIMES: u32 = 20;
 /// .. but at least this: the first use of a device may compile much.
 const MIN_TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// `took` is the time of such a run without a meter; it sets the time limit of a child. While a child runs, `step` is called repeatedly.
-/// After a signal that ends programs no further child is started, and what was measured means nothing: `signals` has it.
+/// `took` is the time of such a run without a meter; it sets the time limit of a child. While a child runs, `step` is
+/// called repeatedly. After a signal that ends programs no further child is started, and what was measured means
+/// nothing: `signals` has it.
 pub(crate) fn measure(
     driver: &Selected,
     (seed, rounds, took): (u32, u32, Duration),
@@ -105,10 +101,7 @@ pub(crate) fn measure(
         child(
             &preload,
             Job {
-                driver: Selected {
-                    is_direct,
-                    ..driver.clone()
-                },
+                driver: Selected { is_direct, ..driver.clone() },
                 seed,
                 rounds,
                 is_observed: true,
@@ -118,9 +111,7 @@ pub(crate) fn measure(
                 settings: vec![("meter".to_owned(), "true".to_owned())],
                 folder,
             },
-            (limit, &|| {
-                step(rounds.into(), "rounds, again for callback coverage")
-            }),
+            (limit, &|| step(rounds.into(), "rounds, again for callback coverage")),
             signals,
         )
     };
@@ -132,11 +123,7 @@ pub(crate) fn measure(
     let both = with_loader.map(|with_loader| (with_loader, run(true)));
     let (with_loader, without_loader) = both.unwrap_or_else(|error| (None, Err(error)));
     let absent = without_loader.as_ref().err().map(ToString::to_string);
-    Ok(Coverage {
-        with_loader,
-        without_loader: without_loader.ok(),
-        absent,
-    })
+    Ok(Coverage { with_loader, without_loader: without_loader.ok(), absent })
 }
 
 fn child(
@@ -163,22 +150,16 @@ fn limited(
     done.map_err(|error| match error {
         HelperError::Io(error) => failed(error),
         HelperError::Interrupted(signal) => CoverageError::Interrupted { signal },
-        HelperError::Overtime => CoverageError::Overtime {
-            seconds: limit.0.as_secs_f64().ceil() as u64,
-        },
+        HelperError::Overtime => CoverageError::Overtime { seconds: limit.0.as_secs_f64().ceil() as u64 },
     })
 }
 
 fn failed(error: impl ToString) -> CoverageError {
-    CoverageError::Failed {
-        reason: error.to_string(),
-    }
+    CoverageError::Failed { reason: error.to_string() }
 }
 
 fn unwritable(error: impl ToString) -> CoverageError {
-    CoverageError::Unwritable {
-        reason: error.to_string(),
-    }
+    CoverageError::Unwritable { reason: error.to_string() }
 }
 
 fn why(done: &Output) -> String {
@@ -211,48 +192,22 @@ mod tests {
     fn a_child_that_hangs_is_killed_and_said_to_be() {
         let began = Instant::now();
         // What it started holds on to its output.
-        let hung = run(
-            &mut shell("echo begun; sleep 30 & exec sleep 30"),
-            Duration::from_millis(200),
-        );
-        assert_eq!(
-            hung.expect_err("it hangs"),
-            CoverageError::Overtime { seconds: 1 }
-        );
-        assert!(
-            began.elapsed() < Duration::from_secs(20),
-            "{:?}",
-            began.elapsed()
-        );
+        let hung = run(&mut shell("echo begun; sleep 30 & exec sleep 30"), Duration::from_millis(200));
+        assert_eq!(hung.expect_err("it hangs"), CoverageError::Overtime { seconds: 1 });
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         let words = CoverageError::Overtime { seconds: 60 }.to_string();
-        assert!(
-            words.contains("60 s") && words.contains("--no-coverage"),
-            "{words}"
-        );
+        assert!(words.contains("60 s") && words.contains("--no-coverage"), "{words}");
     }
 
     #[test]
     fn what_a_child_says_is_kept_however_much_it_is() {
-        let done = run(
-            &mut shell("yes line | head -n 100000; echo why >&2; exit 3"),
-            Duration::from_secs(60),
-        )
-        .expect("it ends");
+        let done = run(&mut shell("yes line | head -n 100000; echo why >&2; exit 3"), Duration::from_secs(60))
+            .expect("it ends");
         assert_eq!(
-            (
-                done.stdout.len(),
-                done.stderr.as_slice(),
-                done.status.code()
-            ),
+            (done.stdout.len(), done.stderr.as_slice(), done.status.code()),
             (500_000, b"why\n".as_slice(), Some(3))
         );
-        let none = run(
-            &mut Command::new("/nonexistent/program"),
-            Duration::from_secs(60),
-        );
-        assert!(
-            matches!(none, Err(CoverageError::Failed { .. })),
-            "{none:?}"
-        );
+        let none = run(&mut Command::new("/nonexistent/program"), Duration::from_secs(60));
+        assert!(matches!(none, Err(CoverageError::Failed { .. })), "{none:?}");
     }
 }

@@ -30,14 +30,8 @@ impl Preload {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn new_in(folder: &Path) -> Result<Self, CoverageError> {
-        let library = LIBRARY.map_err(|reason| CoverageError::NotBuilt {
-            reason: reason.to_owned(),
-        })?;
-        let mut file = Builder::new()
-            .prefix("steward-meter-")
-            .suffix(".so")
-            .tempfile_in(folder)
-            .map_err(unwritable)?;
+        let library = LIBRARY.map_err(|reason| CoverageError::NotBuilt { reason: reason.to_owned() })?;
+        let mut file = Builder::new().prefix("steward-meter-").suffix(".so").tempfile_in(folder).map_err(unwritable)?;
         file.write_all(library).map_err(unwritable)?;
         // The file is closed: some systems cannot load a file that is open for writing.
         let path = file.into_temp_path();
@@ -54,7 +48,8 @@ impl Preload {
         &self.0
     }
 
-    /// Makes the child load the meter, and no other library first: another preloaded allocator would have to free blocks that are not its own.
+    /// Makes the child load the meter, and no other library first: another preloaded allocator would have to free
+    /// blocks that are not its own.
     pub fn load_into<'c>(&self, child: &'c mut Command) -> &'c mut Command {
         child.env(VARIABLE, OsString::from(self.path()))
     }

@@ -61,16 +61,12 @@ pub(super) fn grouped(command: clap::Command) -> clap::Command {
     for (group, names) in GROUPS {
         text.push_str(&format!("\n{group}:\n"));
         for name in names {
-            let about = command
-                .find_subcommand(name)
-                .and_then(clap::Command::get_about);
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
             text.push_str(&format!("  {name:<12} {}\n", about.trim_end_matches('.')));
         }
     }
-    text.push_str(
-        "\nOptions:\n{options}\n\n`steward COMMAND --help` lists the options of a command.\n",
-    );
+    text.push_str("\nOptions:\n{options}\n\n`steward COMMAND --help` lists the options of a command.\n");
     command.help_template(text)
 }
 
@@ -84,11 +80,7 @@ mod tests {
         let command = super::super::Cli::command();
         let names = command.get_subcommands().map(clap::Command::get_name);
         let mut names: Vec<_> = names.collect();
-        let mut grouped: Vec<_> = GROUPS
-            .iter()
-            .flat_map(|(_, names)| *names)
-            .copied()
-            .collect();
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         names.sort_unstable();
         grouped.sort_unstable();
         assert_eq!(grouped, names);

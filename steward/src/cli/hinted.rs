@@ -22,12 +22,7 @@ impl<P> Hinted<P> {
 impl<P: TypedValueParser> TypedValueParser for Hinted<P> {
     type Value = P::Value;
 
-    fn parse_ref(
-        &self,
-        command: &Command,
-        argument: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<P::Value, clap::Error> {
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<P::Value, clap::Error> {
         self.parser.parse_ref(command, argument, value)
     }
 

@@ -74,13 +74,9 @@ impl FromStr for FailArg {
             && word.eq_ignore_ascii_case("each")
         {
             let runs = runs.parse().ok().filter(|runs| *runs > 0);
-            return runs
-                .map(Self::Each)
-                .ok_or_else(|| "give each=N with a whole number of runs, 1 or more".to_owned());
+            return runs.map(Self::Each).ok_or_else(|| "give each=N with a whole number of runs, 1 or more".to_owned());
         }
-        let plan = text
-            .parse()
-            .map_err(|error| format!("{error}; or each[=N]"))?;
+        let plan = text.parse().map_err(|error| format!("{error}; or each[=N]"))?;
         Ok(Self::Plan(plan))
     }
 }

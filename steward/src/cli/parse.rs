@@ -17,7 +17,8 @@ use super::{Cli, Command, Drive, FailArg, help};
 /// An option that is less like the word than this is no tip: a third of its letters are others.
 const MIN_LIKENESS: f64 = 2.0 / 3.0;
 
-/// The ids of options that name a file, how errors call each, and whether it is written. Inputs come first: errors name them first.
+/// The ids of options that name a file, how errors call each, and whether it is written. Inputs come first: errors name
+/// them first.
 const FILES: [(&str, &str, bool); 14] = [
     ("recording", "the trace", false),
     ("reports", "the reports", false),
@@ -76,15 +77,11 @@ impl Cli {
     pub fn from_words(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let words: Vec<OsString> = words.into_iter().collect();
         match Self::parsed(&words) {
-            Err(error) if error.kind() != ErrorKind::UnknownArgument || names_command(&words) => {
-                Err(with_tip(error))
-            }
+            Err(error) if error.kind() != ErrorKind::UnknownArgument || names_command(&words) => Err(with_tip(error)),
             Ok(cli) if cli.command.is_some() => Ok(cli),
             _ => {
                 let options = words.into_iter().skip(1);
-                let words = ["steward".into(), "drive".into()]
-                    .into_iter()
-                    .chain(options);
+                let words = ["steward".into(), "drive".into()].into_iter().chain(options);
                 let mut cli = Self::parsed(&words.collect::<Vec<_>>()).map_err(with_tip)?;
                 if let Some(Command::Drive(options)) = &mut cli.command {
                     options.is_implied = names_nothing_of_drive(options);
@@ -119,8 +116,7 @@ impl Cli {
 }
 
 fn is_given(given: &ArgMatches, option: &str) -> bool {
-    given.ids().any(|id| id == option)
-        && given.value_source(option) == Some(ValueSource::CommandLine)
+    given.ids().any(|id| id == option) && given.value_source(option) == Some(ValueSource::CommandLine)
 }
 
 /// What clap's own rules cannot know: options that exclude each other by a value.
@@ -129,17 +125,15 @@ fn refusal(command: &str, given: &ArgMatches) -> Option<String> {
         let option = options.iter().find(|option| is_given(given, option));
         option.map(|option| format!("--{}", option.replace('_', "-")))
     };
-    let is_all =
-        matches!(given.try_get_one::<String>("driver"), Ok(Some(name)) if super::is_all(name));
+    let is_all = matches!(given.try_get_one::<String>("driver"), Ok(Some(name)) if super::is_all(name));
     let sweeps = matches!(given.try_get_one("fail"), Ok(Some(FailArg::Each(_))));
     if !sweeps && is_given(given, "time_limit") {
-        return Some(
-            "--time-limit is for --fail=each: leave it out, or start the program with `timeout`"
-                .to_owned(),
-        );
+        return Some("--time-limit is for --fail=each: leave it out, or start the program with `timeout`".to_owned());
     }
     if sweeps && command == "check" {
-        return Some("--fail=each is for `run` and `drive`: use it with one of the two, or name one plan with --fail".to_owned());
+        return Some(
+            "--fail=each is for `run` and `drive`: use it with one of the two, or name one plan with --fail".to_owned(),
+        );
     }
     let read = given.try_get_raw("report").ok().flatten();
     let reads = read.is_some_and(|files| files.count() > 0);
@@ -153,9 +147,7 @@ fn refusal(command: &str, given: &ArgMatches) -> Option<String> {
         ));
     }
     let option = is_all.then(|| named(&OF_ONE_DRIVER)).flatten()?;
-    Some(format!(
-        "{option} names the file of one driver: name it with --driver, `steward drivers` lists them"
-    ))
+    Some(format!("{option} names the file of one driver: name it with --driver, `steward drivers` lists them"))
 }
 
 /// A driver is a file if it is named by the path of its manifest.
@@ -164,11 +156,7 @@ fn files(given: &ArgMatches) -> Vec<NamedFile> {
     let files = named.flat_map(|(id, by, is_written)| {
         let files = given.get_raw(id).into_iter().flatten().map(PathBuf::from);
         let files = files.filter(move |file| id != "driver" || file.components().count() > 1);
-        files.map(move |file| NamedFile {
-            by,
-            file,
-            is_written,
-        })
+        files.map(move |file| NamedFile { by, file, is_written })
     });
     files.collect()
 }
@@ -176,21 +164,14 @@ fn files(given: &ArgMatches) -> Vec<NamedFile> {
 /// Who asks for a gate, a driver, a recording or a sweep wants a driver of their own.
 fn names_nothing_of_drive(options: &Drive) -> bool {
     let sweeps = matches!(options.guarding.fail, Some(FailArg::Each(_)));
-    let is_asked =
-        sweeps || options.exit_code || options.direct || options.no_check || options.no_coverage;
-    !is_asked
-        && options.driver.is_none()
-        && options.record.is_none()
-        && options.seed.is_none()
-        && options.rounds == 1
+    let is_asked = sweeps || options.exit_code || options.direct || options.no_check || options.no_coverage;
+    !is_asked && options.driver.is_none() && options.record.is_none() && options.seed.is_none() && options.rounds == 1
 }
 
 fn names_command(words: &[OsString]) -> bool {
     let command = Cli::command();
     let words = words.iter().skip(1).take_while(|word| *word != "--");
-    words
-        .into_iter()
-        .any(|word| command.get_subcommands().any(|one| *word == one.get_name()))
+    words.into_iter().any(|word| command.get_subcommands().any(|one| *word == one.get_name()))
 }
 
 fn with_tip(mut error: clap::Error) -> clap::Error {
@@ -244,9 +225,7 @@ mod tests {
 
         for command in ["drive", "check", "drivers"] {
             let words = ["steward", command, "--report", "--driver"];
-            let words = words
-                .iter()
-                .filter(|word| command == "drivers" || **word != "--report");
+            let words = words.iter().filter(|word| command == "drivers" || **word != "--report");
             let name = OsString::from_vec(b"/drivers/\xff_icd.json".to_vec());
             let refused = Cli::from_words(words.map(OsString::from).chain([name]));
             let said = refused.expect_err("it is no UTF-8").to_string();
@@ -267,10 +246,7 @@ mod tests {
             let Some(Command::Drive(options)) = cli.command else {
                 panic!("{line}: {:?}", cli.command);
             };
-            assert_eq!(
-                (options.driver.as_deref(), options.rounds),
-                (Some("lavapipe"), 3)
-            );
+            assert_eq!((options.driver.as_deref(), options.rounds), (Some("lavapipe"), 3));
         }
         let is_implied = |line: &str| match read(line).expect("right").command {
             Some(Command::Drive(options)) => options.is_implied,
@@ -307,9 +283,7 @@ mod tests {
         ];
         for (line, tip) in cases {
             let error = read(line).expect_err(line).to_string();
-            let said = error
-                .lines()
-                .find(|one| one.trim_start().starts_with("tip:"));
+            let said = error.lines().find(|one| one.trim_start().starts_with("tip:"));
             assert!(said.is_some_and(|one| one.contains(tip)), "{line}: {error}");
         }
     }
@@ -333,36 +307,18 @@ mod tests {
     #[test]
     fn options_behind_the_program_are_the_programs() {
         let run = |line: &str| match read(line) {
-            Ok(Cli {
-                command: Some(Command::Run(options)),
-                ..
-            }) => {
-                let words = options
-                    .program
-                    .iter()
-                    .map(|word| word.to_string_lossy().into_owned());
-                (
-                    words.collect::<Vec<_>>().join(" "),
-                    options.stacks,
-                    options.output.json,
-                )
+            Ok(Cli { command: Some(Command::Run(options)), .. }) => {
+                let words = options.program.iter().map(|word| word.to_string_lossy().into_owned());
+                (words.collect::<Vec<_>>().join(" "), options.stacks, options.output.json)
             }
             other => panic!("{line}: {other:?}"),
         };
         for (line, program, stacks) in [
             ("steward run ./p", "./p", false),
             ("steward run -- ./p --stacks", "./p --stacks", false),
-            (
-                "steward run --stacks ./p --stacks --json x",
-                "./p --stacks --json x",
-                true,
-            ),
+            ("steward run --stacks ./p --stacks --json x", "./p --stacks --json x", true),
             ("steward run ./p -- --help -V", "./p -- --help -V", false),
-            (
-                "steward run --stacks -- -odd --version",
-                "-odd --version",
-                true,
-            ),
+            ("steward run --stacks -- -odd --version", "-odd --version", true),
             ("steward run drive --rounds 0", "drive --rounds 0", false),
         ] {
             assert_eq!(run(line), (program.to_owned(), stacks, None), "{line}");
@@ -396,13 +352,8 @@ mod tests {
             ("diff --top 0 a b", "--top", "from 1 to"),
             ("diff --threshold x a b", "--threshold", "0 or more"),
         ] {
-            let error = read(&format!("steward {line}"))
-                .expect_err(line)
-                .to_string();
-            assert!(
-                error.contains(option) && error.contains(range),
-                "{line}: {error}"
-            );
+            let error = read(&format!("steward {line}")).expect_err(line).to_string();
+            assert!(error.contains(option) && error.contains(range), "{line}: {error}");
         }
         let top = read("steward top --interval 0.2").expect("a part of a second");
         let Some(Command::Top(options)) = top.command else {
@@ -414,18 +365,9 @@ mod tests {
     #[test]
     fn completions_offer_values_and_others_are_parsed() {
         let mut script = Vec::new();
-        clap_complete::generate(
-            clap_complete::Shell::Bash,
-            &mut Cli::shown(),
-            "steward",
-            &mut script,
-        );
+        clap_complete::generate(clap_complete::Shell::Bash, &mut Cli::shown(), "steward", &mut script);
         let script = String::from_utf8(script).expect("text");
-        for values in [
-            "fence strict cookie sampled",
-            "all reference lavapipe radv",
-            "each nth=",
-        ] {
+        for values in ["fence strict cookie sampled", "all reference lavapipe radv", "each nth="] {
             assert!(script.contains(values), "{values}");
         }
         for command in Cli::shown().get_subcommands() {
@@ -439,40 +381,18 @@ mod tests {
         ] {
             assert!(read(line).is_ok(), "{line}");
         }
-        let wrong = read("steward drive --guard=x")
-            .expect_err("no mode")
-            .to_string();
-        assert!(
-            wrong.contains("expected fence, strict, cookie, sampled or sampled=N"),
-            "{wrong}"
-        );
+        let wrong = read("steward drive --guard=x").expect_err("no mode").to_string();
+        assert!(wrong.contains("expected fence, strict, cookie, sampled or sampled=N"), "{wrong}");
     }
 
     #[test]
     fn an_option_that_would_be_ignored_is_refused() {
         let unexpected = |line: &str, option: &str| {
             let refused = read(line).expect_err(line).to_string();
-            assert!(
-                refused.contains(&format!("unexpected argument '{option}'")),
-                "{line}: {refused}"
-            );
+            assert!(refused.contains(&format!("unexpected argument '{option}'")), "{line}: {refused}");
         };
-        for command in [
-            "drivers",
-            "symbols f",
-            "top",
-            "mark 1",
-            "rules",
-            "completions bash",
-        ] {
-            for option in [
-                "--html",
-                "--profile",
-                "--findings",
-                "--guard",
-                "--fail",
-                "--depth",
-            ] {
+        for command in ["drivers", "symbols f", "top", "mark 1", "rules", "completions bash"] {
+            for option in ["--html", "--profile", "--findings", "--guard", "--fail", "--depth"] {
                 unexpected(&format!("steward {command} {option}"), option);
             }
         }
@@ -487,31 +407,16 @@ mod tests {
         }
         for (line, words) in [
             ("drive --guard-back-end mprotect", "--guard <MODE>"),
-            (
-                "check --trace f --fail nth=1",
-                "'--trace <FILE>' cannot be used with '--fail",
-            ),
-            (
-                "check --write-expect f --guard strict",
-                "'--write-expect <FILE>' cannot be used with '--guard",
-            ),
-            (
-                "run --write-expect f --fail nth=1 p",
-                "'--write-expect <FILE>' cannot be used with '--fail",
-            ),
-            (
-                "check --write-expect f --profile g",
-                "'--write-expect <FILE>' cannot be used with '--profile",
-            ),
+            ("check --trace f --fail nth=1", "'--trace <FILE>' cannot be used with '--fail"),
+            ("check --write-expect f --guard strict", "'--write-expect <FILE>' cannot be used with '--guard"),
+            ("run --write-expect f --fail nth=1 p", "'--write-expect <FILE>' cannot be used with '--fail"),
+            ("check --write-expect f --profile g", "'--write-expect <FILE>' cannot be used with '--profile"),
             ("check --fail each", "--fail=each is for `run` and `drive`"),
             ("run --fail=each --stacks p", "leave --stacks out"),
             ("run --fail=each --write-expect f p", "cannot be used with"),
             ("drive --fail=each --html f", "leave --html out"),
             ("drive --fail=each --driver all", "leave --driver all out"),
-            (
-                "drivers --report f g --driver lavapipe",
-                "--report with files runs no driver",
-            ),
+            ("drivers --report f g --driver lavapipe", "--report with files runs no driver"),
             ("drivers --driver lavapipe", "--report"),
             ("drive --fail=each --record f", "leave --record out"),
             ("run --fail=each --expect f p", "leave --expect out"),
@@ -519,24 +424,13 @@ mod tests {
             ("run --fail=each --profile f p", "leave --profile out"),
             ("run --fail=each --findings p", "leave --findings out"),
             ("run --time-limit 3 p", "--time-limit is for --fail=each"),
-            (
-                "run --time-limit 3 --fail nth=1 p",
-                "--time-limit is for --fail=each",
-            ),
-            (
-                "drive --driver ALL --record f",
-                "--record names the file of one driver",
-            ),
+            ("run --time-limit 3 --fail nth=1 p", "--time-limit is for --fail=each"),
+            ("drive --driver ALL --record f", "--record names the file of one driver"),
             ("drive --driver all --profile f", "--profile names the file"),
             ("check --driver all --expect f", "--expect names the file"),
-            (
-                "check --driver all --write-expect f",
-                "--write-expect names the file",
-            ),
+            ("check --driver all --write-expect f", "--write-expect names the file"),
         ] {
-            let refused = read(&format!("steward {line}"))
-                .expect_err(line)
-                .to_string();
+            let refused = read(&format!("steward {line}")).expect_err(line).to_string();
             assert!(refused.contains(words), "{line}: {refused}");
         }
         for line in [

@@ -48,12 +48,9 @@ impl fmt::Display for Measure {
 #[derive(Default)]
 struct ReportFigures(BTreeMap<Key, u64>);
 
-/// With `a_round` the two reports ran different numbers of rounds: a phase is that of the last round, and nothing is summed over rounds.
-pub(super) fn facts(
-    report: &Report,
-    paired: Option<PairedNames>,
-    a_round: bool,
-) -> BTreeMap<Key, u64> {
+/// With `a_round` the two reports ran different numbers of rounds: a phase is that of the last round, and nothing is
+/// summed over rounds.
+pub(super) fn facts(report: &Report, paired: Option<PairedNames>, a_round: bool) -> BTreeMap<Key, u64> {
     let mut facts = ReportFigures::default();
     let sum = |figure: fn(&Phase) -> u64| {
         let figures = report.phases.iter().map(figure);
@@ -84,15 +81,9 @@ pub(super) fn facts(
         context.bytes("taken", row.total_bytes);
         context.count("blocks", row.total_blocks);
     }
-    let phases = report
-        .phases
-        .iter()
-        .map(|phase| (phase.name.clone(), phase));
-    let phases: Vec<_> = if a_round {
-        phases.collect::<BTreeMap<_, _>>().into_iter().collect()
-    } else {
-        numbered(phases).collect()
-    };
+    let phases = report.phases.iter().map(|phase| (phase.name.clone(), phase));
+    let phases: Vec<_> =
+        if a_round { phases.collect::<BTreeMap<_, _>>().into_iter().collect() } else { numbered(phases).collect() };
     for (name, phase) in phases {
         let mut figures = facts.of(Part::Phases, &name);
         figures.scopes("live", &phase.live_by_scope);
@@ -121,10 +112,7 @@ pub(super) fn facts(
         figures.scopes("left", &left.by_scope);
         figures.count("blocks", left.blocks);
     }
-    for (device, memory) in memory_names
-        .iter()
-        .zip(report.vulkan_memory.iter().flatten())
-    {
+    for (device, memory) in memory_names.iter().zip(report.vulkan_memory.iter().flatten()) {
         for (what, rows) in [("heap", &memory.heaps), ("type", &memory.types)] {
             for row in rows {
                 let name = format!("{device}, {what} {}", row.index);
@@ -171,10 +159,7 @@ impl NamedFigures<'_> {
             part: self.part,
             name: self.name.to_owned(),
             unit,
-            measure: Measure {
-                what,
-                scope: scope.map(Scope::name),
-            },
+            measure: Measure { what, scope: scope.map(Scope::name) },
         };
         let sum = self.sums.0.entry(key).or_default();
         *sum = sum.saturating_add(number);
@@ -207,11 +192,7 @@ impl NamedFigures<'_> {
 /// The command or kind, and the functions that called it: the same in each run of one program.
 fn place(stack: &LeakStack) -> String {
     const FUNCTIONS: usize = 4;
-    let what = if stack.command.is_empty() {
-        &stack.kind
-    } else {
-        &stack.command
-    };
+    let what = if stack.command.is_empty() { &stack.kind } else { &stack.command };
     let functions = stack.frames.iter().flat_map(functions).take(FUNCTIONS);
     let mut words = vec![what.clone()];
     words.extend(functions);
@@ -243,24 +224,16 @@ fn numbered<T>(named: impl Iterator<Item = (String, T)>) -> impl Iterator<Item =
     named.map(move |(name, one)| {
         let nth = seen.entry(name.clone()).or_default();
         *nth += 1;
-        (
-            if *nth == 1 {
-                name
-            } else {
-                format!("{name} #{nth}")
-            },
-            one,
-        )
+        (if *nth == 1 { name } else { format!("{name} #{nth}") }, one)
     })
 }
 
-/// The sentence of a finding is left out, because it may name a block or a line. A finding without a rule has only its sentence.
+/// The sentence of a finding is left out, because it may name a block or a line. A finding without a rule has only its
+/// sentence.
 pub(super) fn finding(row: &FindingRow) -> String {
     // Whether calls on a foreign thread (V22/V23) show V22 as well depends on timing.
     let rule = row.rule.rsplit('/').next().unwrap_or_default();
-    let what = [&row.level, rule, &row.kind]
-        .into_iter()
-        .filter(|word| !word.is_empty());
+    let what = [&row.level, rule, &row.kind].into_iter().filter(|word| !word.is_empty());
     let mut words = vec![what.collect::<Vec<_>>().join(" ")];
     words.extend((!row.command.is_empty()).then(|| row.command.clone()));
     words.extend((!row.owner.is_empty()).then(|| format!("callbacks of {}", row.owner)));
@@ -285,10 +258,7 @@ mod tests {
             ("f, :7", "f, :7"),
             ("f", "f"),
         ] {
-            let frame = LeakFrame {
-                functions: vec![function.to_owned()],
-                ..LeakFrame::default()
-            };
+            let frame = LeakFrame { functions: vec![function.to_owned()], ..LeakFrame::default() };
             assert_eq!(functions(&frame), [expected]);
         }
     }

@@ -76,9 +76,7 @@ impl Diff {
 
 impl DiffFilter {
     fn leaves_out(&self, change: &Change) -> bool {
-        let is_small = change
-            .share()
-            .is_some_and(|share| share.abs() < self.threshold);
+        let is_small = change.share().is_some_and(|share| share.abs() < self.threshold);
         let words = [change.part.name(), &change.name, &change.measure];
         let is_ignored = |text: &String| words.iter().any(|word| word.contains(text.as_str()));
         is_small || self.ignore.iter().any(is_ignored)

@@ -155,13 +155,10 @@ impl Diff {
         }
         let (first, second) = (numbered(before), numbered(after));
         let by_key: HashMap<_, _> = second.iter().map(|(key, entry)| (key, *entry)).collect();
-        let both = first
-            .iter()
-            .map(|(key, entry)| Self::of(Some(entry), by_key.get(key).copied()));
+        let both = first.iter().map(|(key, entry)| Self::of(Some(entry), by_key.get(key).copied()));
         let known: HashSet<_> = first.iter().map(|(key, _)| key).collect();
         let new = second.iter().filter(|(key, _)| !known.contains(key));
-        both.chain(new.map(|(_, entry)| Self::of(None, Some(entry))))
-            .collect()
+        both.chain(new.map(|(_, entry)| Self::of(None, Some(entry)))).collect()
     }
 
     /// Compares two reports. If one is missing, or its driver could not be run, no numbers are compared.
@@ -178,9 +175,7 @@ impl Diff {
             thread_noise: ThreadNoise::default(),
             changes: Vec::new(),
         };
-        if let (Some(ReportOrList::Report(before)), Some(ReportOrList::Report(after))) =
-            (before, after)
-        {
+        if let (Some(ReportOrList::Report(before)), Some(ReportOrList::Report(after))) = (before, after) {
             diff.compare(before, after);
         }
         diff
@@ -217,8 +212,8 @@ impl Diff {
         });
     }
 
-    /// Whether the reports were compared and no difference is left. Differences that [`filtered`](Self::filtered) removed are counted in
-    /// `by_time` and `left_out`.
+    /// Whether the reports were compared and no difference is left. Differences that [`filtered`](Self::filtered)
+    /// removed are counted in `by_time` and `left_out`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.compared
@@ -257,33 +252,12 @@ fn driver(entry: &ReportOrList) -> String {
 fn title(entry: &ReportOrList) -> String {
     match entry {
         ReportOrList::Report(report) => match &report.source {
-            Source::Driver {
-                name,
-                version,
-                seed,
-                rounds,
-                ..
-            } => {
-                format!(
-                    "{name} {version}, {rounds} round{} with seed {seed}",
-                    if *rounds == 1 { "" } else { "s" }
-                )
+            Source::Driver { name, version, seed, rounds, .. } => {
+                format!("{name} {version}, {rounds} round{} with seed {seed}", if *rounds == 1 { "" } else { "s" })
             }
-            Source::Trace {
-                file,
-                driver,
-                lines,
-                ..
-            } => format!("{file}, {lines} lines recorded on {driver}"),
-            Source::Program {
-                executable,
-                commands,
-                ..
-            } => format!("{executable}, {commands} commands"),
+            Source::Trace { file, driver, lines, .. } => format!("{file}, {lines} lines recorded on {driver}"),
+            Source::Program { executable, commands, .. } => format!("{executable}, {commands} commands"),
         },
-        ReportOrList::Failed(failed) => format!(
-            "{}, which could not be run: {}",
-            failed.driver, failed.error
-        ),
+        ReportOrList::Failed(failed) => format!("{}, which could not be run: {}", failed.driver, failed.error),
     }
 }

@@ -1,8 +1,8 @@
 //! The instances and devices of a program's report that are those of another report of it.
 //!
-//! Each output numbers them in the order of creation. A program that has come to create one more first, such as an instance to look for a
-//! device, would be compared with itself shifted by one: so devices are paired by their names and kinds of objects, and only where these do
-//! not decide by their number.
+//! Each output numbers them in the order of creation. A program that has come to create one more first, such as an
+//! instance to look for a device, would be compared with itself shifted by one: so devices are paired by their names
+//! and kinds of objects, and only where these do not decide by their number.
 
 #![forbid(unsafe_code)]
 
@@ -56,17 +56,10 @@ pub(super) fn names(before: &Report, after: &Report) -> Option<[PairedNames; 2]>
         }
     }
     let [first, second] = &places;
-    Some([
-        names_of(before, first, &kinds),
-        names_of(after, second, &kinds),
-    ])
+    Some([names_of(before, first, &kinds), names_of(after, second, &kinds)])
 }
 
-fn names_of(
-    report: &Report,
-    places: &[AccountPlace],
-    kinds: &BTreeMap<&str, BTreeSet<AccountPlace>>,
-) -> PairedNames {
+fn names_of(report: &Report, places: &[AccountPlace], kinds: &BTreeMap<&str, BTreeSet<AccountPlace>>) -> PairedNames {
     let mut names = PairedNames::default();
     let mut groups = places.iter();
     let mut place = None;
@@ -83,9 +76,7 @@ fn names_of(
         });
     }
     let devices = places.iter().filter(|(_, device)| *device != 0);
-    let name = |(instance, device): &AccountPlace| {
-        format!("instance {}, device {device}", instance.saturating_add(1))
-    };
+    let name = |(instance, device): &AccountPlace| format!("instance {}, device {device}", instance.saturating_add(1));
     names.memory = devices.map(name).collect();
     names
 }
@@ -103,10 +94,7 @@ fn instances(report: &Report) -> Option<Vec<Instance<'_>>> {
     let Source::Program { devices, .. } = &report.source else {
         return None;
     };
-    let with_device = report
-        .contexts
-        .iter()
-        .filter(|row| row.group && row.depth > 0);
+    let with_device = report.contexts.iter().filter(|row| row.group && row.depth > 0);
     // Otherwise some device has none, and it is not known which.
     let is_known = with_device.count() == devices.len();
     let mut descriptions = devices.iter().filter(|_| is_known);
@@ -120,10 +108,8 @@ fn instances(report: &Report) -> Option<Vec<Instance<'_>>> {
             continue;
         };
         if row.group {
-            last.devices.push(Account {
-                description: descriptions.next().map_or("", String::as_str),
-                ..Account::default()
-            });
+            last.devices
+                .push(Account { description: descriptions.next().map_or("", String::as_str), ..Account::default() });
         } else {
             let account = last.devices.last_mut().unwrap_or(&mut last.own);
             account.kinds.insert(&row.name);
@@ -132,7 +118,8 @@ fn instances(report: &Report) -> Option<Vec<Instance<'_>>> {
     Some(instances)
 }
 
-/// Those that are most alike are partners first, and of several the earliest. What has no partner is numbered behind all others.
+/// Those that are most alike are partners first, and of several the earliest. What has no partner is numbered behind
+/// all others.
 fn numbers<T, L: Ord>(before: &[T], after: &[T], likeness: impl Fn(&T, &T) -> L) -> Vec<usize> {
     let mut candidates = Vec::new();
     for (at, one) in before.iter().enumerate() {

@@ -13,10 +13,7 @@ const UNLIKE_ROUNDS: &str = "the numbers of rounds differ: phases are those of t
 
 impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = |side: &Option<String>| {
-            side.as_deref()
-                .map_or_else(|| "not in this file".to_owned(), one_line)
-        };
+        let side = |side: &Option<String>| side.as_deref().map_or_else(|| "not in this file".to_owned(), one_line);
         writeln!(f, "before: {}", side(&self.before))?;
         writeln!(f, "after:  {}", side(&self.after))?;
         writeln!(f, "\n{}", one_line(&self.summary()))?;
@@ -34,11 +31,7 @@ impl fmt::Display for Diff {
             writeln!(f, "left out as asked: {}", self.left_out)?;
         }
         for part in Part::ALL {
-            let changes: Vec<_> = self
-                .changes
-                .iter()
-                .filter(|change| change.part == part)
-                .collect();
+            let changes: Vec<_> = self.changes.iter().filter(|change| change.part == part).collect();
             if changes.is_empty() {
                 continue;
             }
@@ -66,35 +59,23 @@ fn line(f: &mut fmt::Formatter<'_>, change: &Change) -> fmt::Result {
     } else {
         write!(f, "  {name:<NAME$} ")?;
     }
-    let [before, after] = [change.before, change.after]
-        .map(|side| side.map_or_else(|| "-".to_owned(), |one| shown(one, change.unit)));
+    let [before, after] =
+        [change.before, change.after].map(|side| side.map_or_else(|| "-".to_owned(), |one| shown(one, change.unit)));
     let by = signed(change);
-    writeln!(
-        f,
-        "{measure:<MEASURE$} {before:>9} {after:>9} {by:>10}  {}",
-        remark(change)
-    )
+    writeln!(f, "{measure:<MEASURE$} {before:>9} {after:>9} {by:>10}  {}", remark(change))
 }
 
 pub(super) fn signed(change: &Change) -> String {
     let by = change.by();
     let size = u64::try_from(by.unsigned_abs()).unwrap_or(u64::MAX);
-    format!(
-        "{}{}",
-        if by < 0 { '-' } else { '+' },
-        shown(size, change.unit)
-    )
+    format!("{}{}", if by < 0 { '-' } else { '+' }, shown(size, change.unit))
 }
 
 pub(super) fn remark(change: &Change) -> String {
     match (change.before, change.after, change.share()) {
         (None, ..) => "new".to_owned(),
         (_, None, _) => "gone".to_owned(),
-        (.., Some(share)) => format!(
-            "{}{}",
-            if share < 0.0 { '-' } else { '+' },
-            percent(share.abs())
-        ),
+        (.., Some(share)) => format!("{}{}", if share < 0.0 { '-' } else { '+' }, percent(share.abs())),
         (.., None) => String::new(),
     }
 }

@@ -55,8 +55,5 @@ pub(super) fn is_manifest_of(stem: &str, id: &str) -> bool {
 }
 
 pub(super) fn driver_id(name: &str) -> Option<&'static str> {
-    ALIASES
-        .iter()
-        .find(|(alias, _)| alias.eq_ignore_ascii_case(name))
-        .map(|(_, id)| *id)
+    ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(name)).map(|(_, id)| *id)
 }

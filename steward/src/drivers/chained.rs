@@ -20,9 +20,7 @@ pub fn chained(selected: &OpenDriver, observation: Observation) -> Option<OpenDr
     let first = unsafe { chain(end, observation) }?;
     let functions = ash::StaticFn {
         // SAFETY: the layer declares the handle as the pointer that it is.
-        get_instance_proc_addr: unsafe {
-            transmute::<GetProcAddr, vk::PFN_vkGetInstanceProcAddr>(first)
-        },
+        get_instance_proc_addr: unsafe { transmute::<GetProcAddr, vk::PFN_vkGetInstanceProcAddr>(first) },
     };
     // SAFETY: the layer's function finds global commands as that of the driver does.
     let entry = unsafe { ash::Entry::from_static_fn(functions) };

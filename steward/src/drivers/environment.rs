@@ -14,7 +14,8 @@ const ADDED_DRIVERS: &str = "VK_ADD_DRIVER_FILES";
 const LAYERS: &str = "VK_LOADER_LAYERS_DISABLE";
 const IMPLICIT: &str = "~implicit~";
 
-/// Implicit layers are switched off, because their memory would be counted as the driver's, unless `VK_LOADER_LAYERS_DISABLE` is already set.
+/// Implicit layers are switched off, because their memory would be counted as the driver's, unless
+/// `VK_LOADER_LAYERS_DISABLE` is already set.
 pub(super) fn narrow(child: &mut Command, manifest: &Path) {
     for name in DRIVERS {
         child.env(name, manifest);

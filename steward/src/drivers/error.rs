@@ -98,9 +98,7 @@ pub struct LoaderRefusal {
 impl LoaderRefusal {
     pub(super) fn title(&self) -> String {
         let stem = self.manifest.as_deref().and_then(|path| path.file_stem());
-        stem.unwrap_or_else(|| "the loader".as_ref())
-            .to_string_lossy()
-            .into_owned()
+        stem.unwrap_or_else(|| "the loader".as_ref()).to_string_lossy().into_owned()
     }
 }
 
@@ -130,59 +128,23 @@ mod tests {
     #[test]
     fn every_error_says_what_to_do() {
         let refused = vec![
-            LoaderRefusal {
-                manifest: Some("/etc/vulkan/icd.d/a_icd.json".into()),
-                reason: "no device".into(),
-            },
-            LoaderRefusal {
-                manifest: None,
-                reason: "ERROR_INCOMPATIBLE_DRIVER".into(),
-            },
+            LoaderRefusal { manifest: Some("/etc/vulkan/icd.d/a_icd.json".into()), reason: "no device".into() },
+            LoaderRefusal { manifest: None, reason: "ERROR_INCOMPATIBLE_DRIVER".into() },
         ];
-        let text = DriverError::NoDriver {
-            refused,
-            narrowed: None,
-        }
-        .to_string();
+        let text = DriverError::NoDriver { refused, narrowed: None }.to_string();
         assert!(
-            text.contains(
-                "no device (a_icd: no device, the loader: ERROR_INCOMPATIBLE_DRIVER): install"
-            ),
+            text.contains("no device (a_icd: no device, the loader: ERROR_INCOMPATIBLE_DRIVER): install"),
             "{text}"
         );
-        let none = |narrowed| {
-            DriverError::NoDriver {
-                refused: vec![],
-                narrowed,
-            }
-            .to_string()
-        };
+        let none = |narrowed| DriverError::NoDriver { refused: vec![], narrowed }.to_string();
         assert!(none(None).contains("shows no device: install"));
         let text = none(Some(("VK_DRIVER_FILES".into(), "/x.json".into())));
-        assert!(
-            text.contains(
-                "shows no device: VK_DRIVER_FILES names /x.json: unset it, or name a manifest that is there; or install"
-            )
-        );
-        assert!(
-            DriverError::NoLoader {
-                reason: "gone".into()
-            }
-            .to_string()
-            .contains("(gone): install libvulkan1")
-        );
-        let known = vec![DriverInfo {
-            driver_name: "llvmpipe".into(),
-            ..DriverInfo::default()
-        }];
-        let text = DriverError::UnknownName {
-            name: "x".into(),
-            known,
-        }
-        .to_string();
-        assert!(
-            text.contains("\"x\";") && text.contains("\nindex") && text.contains("llvmpipe"),
-            "{text}"
-        );
+        assert!(text.contains(
+            "shows no device: VK_DRIVER_FILES names /x.json: unset it, or name a manifest that is there; or install"
+        ));
+        assert!(DriverError::NoLoader { reason: "gone".into() }.to_string().contains("(gone): install libvulkan1"));
+        let known = vec![DriverInfo { driver_name: "llvmpipe".into(), ..DriverInfo::default() }];
+        let text = DriverError::UnknownName { name: "x".into(), known }.to_string();
+        assert!(text.contains("\"x\";") && text.contains("\nindex") && text.contains("llvmpipe"), "{text}");
     }
 }

@@ -19,7 +19,8 @@ pub struct DriverInfo {
     pub manifest: Option<PathBuf>,
     /// The manifest's file name without `.json`, such as `lvp_icd.x86_64`; empty without a manifest.
     pub stem: String,
-    /// `VkPhysicalDeviceDriverProperties::driverID` without the prefix, such as `MESA_LLVMPIPE`; empty if the driver has none.
+    /// `VkPhysicalDeviceDriverProperties::driverID` without the prefix, such as `MESA_LLVMPIPE`; empty if the driver
+    /// has none.
     pub driver_id: String,
     /// `driverName`, such as `llvmpipe`; empty if the driver has none.
     pub driver_name: String,
@@ -35,10 +36,7 @@ impl DriverInfo {
     /// The driver's name, or, if it has none, its manifest's or its device's.
     #[must_use]
     pub fn title(&self) -> &str {
-        [&self.driver_name, &self.stem]
-            .into_iter()
-            .find(|name| !name.is_empty())
-            .unwrap_or(&self.device_name)
+        [&self.driver_name, &self.stem].into_iter().find(|name| !name.is_empty()).unwrap_or(&self.device_name)
     }
 
     /// The same with the driver's version.
@@ -55,16 +53,11 @@ mod os_path {
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(
-        path: &Option<PathBuf>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
         path.as_deref().map(Path::as_os_str).serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<PathBuf>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
         let path = Option::<OsString>::deserialize(from)?;
         Ok(path.map(PathBuf::from))
     }
@@ -78,24 +71,9 @@ impl fmt::Display for DriverTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = ["index", "driver", "id", "file", "version", "device"].map(str::to_owned);
         let row = |driver: &DriverInfo| {
-            let DriverInfo {
-                index,
-                driver_name,
-                driver_id,
-                stem,
-                driver_info,
-                device_name,
-                ..
-            } = driver.clone();
+            let DriverInfo { index, driver_name, driver_id, stem, driver_info, device_name, .. } = driver.clone();
             let index = index.to_string();
-            vec![
-                index,
-                driver_name,
-                driver_id,
-                stem,
-                driver_info,
-                device_name,
-            ]
+            vec![index, driver_name, driver_id, stem, driver_info, device_name]
         };
         let mut rows = vec![head.into()];
         rows.extend(self.0.iter().map(row));
@@ -117,11 +95,7 @@ mod tests {
             device_name: "a processor".into(),
             ..DriverInfo::default()
         };
-        let other = DriverInfo {
-            index: 10,
-            device_name: "x".into(),
-            ..DriverInfo::default()
-        };
+        let other = DriverInfo { index: 10, device_name: "x".into(), ..DriverInfo::default() };
         assert_eq!(
             DriverTable(&[lavapipe, other]).to_string(),
             "index  driver    id             file     version  device\n\

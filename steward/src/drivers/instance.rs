@@ -7,9 +7,7 @@ pub(crate) struct PlainInstance(ash::Instance);
 
 impl PlainInstance {
     pub(crate) fn new(entry: &ash::Entry, api_version: u32) -> Result<Self, vk::Result> {
-        let application = vk::ApplicationInfo::default()
-            .application_name(c"steward")
-            .api_version(api_version);
+        let application = vk::ApplicationInfo::default().application_name(c"steward").api_version(api_version);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: no layers, no extensions; `info` outlives the call.
         unsafe { entry.create_instance(&info, None) }.map(Self)
@@ -49,25 +47,16 @@ impl DriverProperties {
             0 => String::new(),
             _ => format!("{:?}", driver.driver_id),
         };
-        Self {
-            id,
-            name: text(driver.driver_name_as_c_str()),
-            info: text(driver.driver_info_as_c_str()),
-        }
+        Self { id, name: text(driver.driver_name_as_c_str()), info: text(driver.driver_info_as_c_str()) }
     }
 }
 
 pub(crate) fn text<E>(name: Result<&CStr, E>) -> String {
-    name.map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 pub(crate) fn version_parts(version: u32) -> (u32, u32, u32) {
-    (
-        vk::api_version_major(version),
-        vk::api_version_minor(version),
-        vk::api_version_patch(version),
-    )
+    (vk::api_version_major(version), vk::api_version_minor(version), vk::api_version_patch(version))
 }
 
 pub(crate) fn version_text(version: u32) -> String {

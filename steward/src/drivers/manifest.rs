@@ -38,9 +38,7 @@ pub(super) fn find_all() -> Vec<IcdManifest> {
 }
 
 fn narrowed(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<(&'static str, OsString)> {
-    ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
-        .into_iter()
-        .find_map(|name| Some((name, variable(name)?)))
+    ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].into_iter().find_map(|name| Some((name, variable(name)?)))
 }
 
 pub(super) fn narrowed_by() -> Option<(String, String)> {
@@ -72,11 +70,7 @@ pub(crate) fn has_none() -> bool {
 }
 
 pub(crate) fn layers() -> Vec<AnnouncedLayer> {
-    let named = [
-        "VK_LAYER_PATH",
-        "VK_ADD_LAYER_PATH",
-        "VK_IMPLICIT_LAYER_PATH",
-    ];
+    let named = ["VK_LAYER_PATH", "VK_ADD_LAYER_PATH", "VK_IMPLICIT_LAYER_PATH"];
     let named = named.into_iter().filter_map(variable);
     let mut places: Vec<_> = named.flat_map(|list| paths(&list)).collect();
     places.extend(manifests::layers(&variable));
@@ -102,11 +96,7 @@ fn layers_of(file: &Path) -> Vec<AnnouncedLayer> {
         return Vec::new();
     };
     let with_library = |layer: Layer| {
-        Some(AnnouncedLayer {
-            manifest: file.to_owned(),
-            name: layer.name,
-            library: layer.library_path?,
-        })
+        Some(AnnouncedLayer { manifest: file.to_owned(), name: layer.name, library: layer.library_path? })
     };
     let all = layer.into_iter().chain(layers);
     all.filter_map(with_library).collect()
@@ -122,11 +112,7 @@ fn files_at(place: &Path) -> Vec<PathBuf> {
         return vec![place.to_owned()];
     };
     let is_json = |path: &PathBuf| path.extension() == Some(OsStr::new("json"));
-    let mut files: Vec<_> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(is_json)
-        .collect();
+    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_json).collect();
     files.sort();
     files
 }
@@ -147,16 +133,8 @@ pub(super) fn parse(path: &Path) -> Result<IcdManifest, String> {
     }
     let bytes = read(path).map_err(|error| error.to_string())?;
     let file: File = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-    let stem = path
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    Ok(IcdManifest {
-        path: path.to_owned(),
-        stem,
-        library_path: file.icd.library_path,
-    })
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(IcdManifest { path: path.to_owned(), stem, library_path: file.icd.library_path })
 }
 
 #[cfg(test)]
@@ -164,20 +142,12 @@ mod tests {
     use super::*;
 
     fn with<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
-        |name| {
-            set.iter()
-                .find(|(set, _)| *set == name)
-                .map(|(_, value)| value.into())
-        }
+        |name| set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.into())
     }
 
     #[test]
     fn the_newer_variable_wins_and_replaces_the_search() {
-        let set = [
-            ("VK_ICD_FILENAMES", "/old.json"),
-            ("VK_DRIVER_FILES", "/a.json:/b"),
-            ("VK_ADD_DRIVER_FILES", "/c"),
-        ];
+        let set = [("VK_ICD_FILENAMES", "/old.json"), ("VK_DRIVER_FILES", "/a.json:/b"), ("VK_ADD_DRIVER_FILES", "/c")];
         assert_eq!(places(&with(&set)), [PathBuf::from("/a.json"), "/b".into()]);
         assert_eq!(places(&with(&set[..1])), [PathBuf::from("/old.json")]);
         let added = places(&with(&set[2..]));
@@ -188,30 +158,15 @@ mod tests {
     fn manifests_are_read_by_name_and_other_files_passed_over() -> io::Result<()> {
         let directory = tempfile::tempdir()?;
         let at = |name: &str| directory.path().join(name);
-        fs::write(
-            at("b_icd.x86_64.json"),
-            r#"{"file_format_version": "1.0.0", "ICD": {"library_path": "libb.so"}}"#,
-        )?;
-        fs::write(
-            at("a_icd.json"),
-            r#"{"ICD": {"library_path": "/lib/a.so", "api_version": "1.3.0"}}"#,
-        )?;
+        fs::write(at("b_icd.x86_64.json"), r#"{"file_format_version": "1.0.0", "ICD": {"library_path": "libb.so"}}"#)?;
+        fs::write(at("a_icd.json"), r#"{"ICD": {"library_path": "/lib/a.so", "api_version": "1.3.0"}}"#)?;
         fs::write(at("broken.json"), "{")?;
         fs::write(at("layer.json"), r#"{"layer": {}}"#)?;
         fs::write(at("readme.txt"), r#"{"ICD": {"library_path": "no"}}"#)?;
-        let found: Vec<_> = files_at(directory.path())
-            .iter()
-            .filter_map(|path| parse(path).ok())
-            .collect();
-        let names: Vec<_> = found
-            .iter()
-            .map(|each| (each.stem.as_str(), each.library_path.as_str()))
-            .collect();
+        let found: Vec<_> = files_at(directory.path()).iter().filter_map(|path| parse(path).ok()).collect();
+        let names: Vec<_> = found.iter().map(|each| (each.stem.as_str(), each.library_path.as_str())).collect();
         assert_eq!(names, [("a_icd", "/lib/a.so"), ("b_icd.x86_64", "libb.so")]);
-        assert!(same_file(
-            &at("a_icd.json"),
-            &directory.path().join("./a_icd.json")
-        ));
+        assert!(same_file(&at("a_icd.json"), &directory.path().join("./a_icd.json")));
         assert_eq!(files_at(&at("absent.json")), [at("absent.json")]);
         assert!(parse(&at("absent.json")).is_err());
         Ok(())

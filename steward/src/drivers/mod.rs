@@ -1,8 +1,8 @@
 //! Lists Vulkan drivers through the loader, and selects one by name.
 //!
-//! For each instance the loader opens drivers from manifests (`*.json`) and the environment. To know the manifest of a device, and to run only
-//! one driver, the environment names a single manifest. Each driver is therefore opened in a child: [`list`] and [`select()`] only ask
-//! children.
+//! For each instance the loader opens drivers from manifests (`*.json`) and the environment. To know the manifest of a
+//! device, and to run only one driver, the environment names a single manifest. Each driver is therefore opened in a
+//! child: [`list`] and [`select()`] only ask children.
 
 mod alias;
 mod chained;

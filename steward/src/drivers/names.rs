@@ -17,7 +17,8 @@ pub(super) fn find<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a Driver
 /// - a number: the driver's index in the listing;
 /// - the driver id, such as `MESA_LLVMPIPE`, also with the prefix `VK_DRIVER_ID_`;
 /// - the driver name, such as `llvmpipe`;
-/// - the manifest's file stem, with or without what follows its first dot (`lvp_icd`, `lvp_icd.x86_64`), also with `.json`;
+/// - the manifest's file stem, with or without what follows its first dot (`lvp_icd`, `lvp_icd.x86_64`), also with
+///   `.json`;
 /// - a common name, such as `lavapipe`, `radv` or `nvidia`.
 ///
 /// An empty name means no driver.
@@ -30,9 +31,7 @@ pub(super) fn is_called(driver: &DriverInfo, name: &str) -> bool {
         return name.parse() == Ok(driver.index);
     }
     let same = |own: &str, other: &str| !own.is_empty() && own.eq_ignore_ascii_case(other);
-    let bare_id = without_prefix(name, "VK_DRIVER_ID_")
-        .or_else(|| without_prefix(name, "DRIVER_ID_"))
-        .unwrap_or(name);
+    let bare_id = without_prefix(name, "VK_DRIVER_ID_").or_else(|| without_prefix(name, "DRIVER_ID_")).unwrap_or(name);
     let file = without_suffix(name, ".json").unwrap_or(name);
     let short_stem = driver.stem.split('.').next().unwrap_or_default();
     same(&driver.driver_id, bare_id)
@@ -48,9 +47,7 @@ pub(super) fn is_manifest_of(stem: &str, name: &str) -> bool {
     let bare_id = without_prefix(name, "VK_DRIVER_ID_").unwrap_or(name);
     let file = without_suffix(name, ".json").unwrap_or(name);
     let short_stem = stem.split('.').next().unwrap_or_default();
-    [stem, short_stem]
-        .iter()
-        .any(|own| own.eq_ignore_ascii_case(file))
+    [stem, short_stem].iter().any(|own| own.eq_ignore_ascii_case(file))
         || alias::is_manifest_of(stem, alias::driver_id(name).unwrap_or(bare_id))
 }
 
@@ -78,8 +75,7 @@ fn select(manifests: &[&Path], pattern: &OsStr) -> Option<OsString> {
     }
     let is_named = |file: &&OsStr| {
         let stem = Path::new(file).file_stem().and_then(OsStr::to_str);
-        stem.zip(pattern.to_str())
-            .is_some_and(|(stem, name)| is_manifest_of(stem, name))
+        stem.zip(pattern.to_str()).is_some_and(|(stem, name)| is_manifest_of(stem, name))
     };
     let named: Vec<_> = files().filter(is_named).collect();
     (!named.is_empty()).then(|| named.join(OsStr::new(",")))
@@ -89,17 +85,12 @@ pub(super) fn like<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a str> {
     const NEAR: f64 = 0.8;
     let name = name.trim().to_lowercase();
     let names = known.iter().flat_map(|driver| {
-        let of_id = alias::ALIASES
-            .iter()
-            .filter(|(_, id)| *id == driver.driver_id)
-            .map(|(alias, _)| *alias);
+        let of_id = alias::ALIASES.iter().filter(|(_, id)| *id == driver.driver_id).map(|(alias, _)| *alias);
         let own = [&driver.driver_name, &driver.stem, &driver.driver_id];
         of_id.chain(own.map(String::as_str))
     });
     let like = names.map(|own| (strsim::jaro_winkler(&own.to_lowercase(), &name), own));
-    like.filter(|(like, _)| *like > NEAR)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, own)| own)
+    like.filter(|(like, _)| *like > NEAR).max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, own)| own)
 }
 
 fn without_prefix<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
@@ -117,13 +108,7 @@ mod tests {
     use super::*;
 
     fn driver(index: usize, id: &str, name: &str, stem: &str) -> DriverInfo {
-        DriverInfo {
-            index,
-            driver_id: id.into(),
-            driver_name: name.into(),
-            stem: stem.into(),
-            ..DriverInfo::default()
-        }
+        DriverInfo { index, driver_id: id.into(), driver_name: name.into(), stem: stem.into(), ..DriverInfo::default() }
     }
 
     fn known() -> Vec<DriverInfo> {
@@ -131,12 +116,7 @@ mod tests {
             driver(0, "MESA_RADV", "radv", "radeon_icd.x86_64"),
             driver(1, "MESA_RADV", "radv", "radeon_icd.x86_64"),
             driver(2, "MESA_LLVMPIPE", "llvmpipe", "lvp_icd.x86_64"),
-            driver(
-                3,
-                "GOOGLE_SWIFTSHADER",
-                "SwiftShader driver",
-                "vk_swiftshader_icd",
-            ),
+            driver(3, "GOOGLE_SWIFTSHADER", "SwiftShader driver", "vk_swiftshader_icd"),
             driver(4, "", "", ""),
         ]
     }
@@ -147,15 +127,7 @@ mod tests {
 
     #[test]
     fn every_way_of_saying_it_finds_lavapipe() {
-        let ways = [
-            "lavapipe",
-            "LAVAPIPE",
-            "lvp",
-            "llvmpipe",
-            "LLVMpipe",
-            "MESA_LLVMPIPE",
-            "mesa_llvmpipe",
-        ];
+        let ways = ["lavapipe", "LAVAPIPE", "lvp", "llvmpipe", "LLVMpipe", "MESA_LLVMPIPE", "mesa_llvmpipe"];
         let more = [
             "VK_DRIVER_ID_MESA_LLVMPIPE",
             "driver_id_mesa_llvmpipe",
@@ -172,13 +144,7 @@ mod tests {
 
     #[test]
     fn swiftshader_is_found_by_id_name_file_and_alias() {
-        for way in [
-            "swiftshader",
-            "google_swiftshader",
-            "SwiftShader Driver",
-            "vk_swiftshader_icd",
-            "3",
-        ] {
+        for way in ["swiftshader", "google_swiftshader", "SwiftShader Driver", "vk_swiftshader_icd", "3"] {
             assert_eq!(index_of(way), Some(3), "{way}");
         }
     }
@@ -206,23 +172,12 @@ mod tests {
             assert_eq!(select(pattern), filter, "{pattern}");
         }
         let foo = OsStr::new("foo*");
-        assert_eq!(
-            super::select(&[], foo).as_deref(),
-            Some(foo),
-            "nothing is known"
-        );
+        assert_eq!(super::select(&[], foo).as_deref(), Some(foo), "nothing is known");
     }
 
     #[test]
     fn a_driver_without_a_device_is_known_by_its_manifest() {
-        for name in [
-            "radv",
-            "RADV",
-            "MESA_RADV",
-            "VK_DRIVER_ID_MESA_RADV",
-            "radeon_icd",
-            "radeon_icd.x86_64.json",
-        ] {
+        for name in ["radv", "RADV", "MESA_RADV", "VK_DRIVER_ID_MESA_RADV", "radeon_icd", "radeon_icd.x86_64.json"] {
             assert!(is_manifest_of("radeon_icd.x86_64", name), "{name}");
         }
         for name in ["", "anv", "radeon", "lavapipe", "mesa"] {
@@ -255,16 +210,11 @@ mod tests {
     #[test]
     fn every_alias_is_lower_case_sorted_and_stands_for_a_driver_id_of_vulkan() {
         assert!(alias::ALIASES.is_sorted_by(|a, b| a.0 < b.0));
-        let ids: Vec<_> = (0..64)
-            .map(|raw| format!("{:?}", ash::vk::DriverId::from_raw(raw)))
-            .collect();
+        let ids: Vec<_> = (0..64).map(|raw| format!("{:?}", ash::vk::DriverId::from_raw(raw))).collect();
         for (name, id) in alias::ALIASES {
             assert_eq!(name, name.to_ascii_lowercase());
             assert!(ids.iter().any(|known| known == id), "{id}");
-            assert!(is_called(
-                &driver(9, id, "", ""),
-                &name.to_ascii_uppercase()
-            ));
+            assert!(is_called(&driver(9, id, "", ""), &name.to_ascii_uppercase()));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Opens a driver in this process: through the loader, or its library directly.
 //!
-//! Vulkan-Loader documentation, *Driver interface to the Vulkan Loader*, *Loader Version Negotiation*: the program calls the two functions of
-//! a driver's library in place of the loader, without debug messengers, surfaces and layers. Handles are the driver's own.
+//! Vulkan-Loader documentation, *Driver interface to the Vulkan Loader*, *Loader Version Negotiation*: the program
+//! calls the two functions of a driver's library in place of the loader, without debug messengers, surfaces and layers.
+//! Handles are the driver's own.
 
 use std::ffi::OsString;
 use std::path::{Path, is_separator};
@@ -29,9 +30,7 @@ pub enum OpenError {
     #[error(transparent)]
     Loader(#[from] DriverError),
     /// The driver has no manifest, or the manifest has changed.
-    #[error(
-        "the driver has no manifest that names its library, so it can be measured with the loader alone"
-    )]
+    #[error("the driver has no manifest that names its library, so it can be measured with the loader alone")]
     NoManifest,
     /// The library that the manifest names cannot be opened.
     #[error("the driver's library {library} cannot be opened ({reason}): install the driver again")]
@@ -42,9 +41,7 @@ pub enum OpenError {
         reason: String,
     },
     /// The library lacks a function that a loader needs.
-    #[error(
-        "the driver's library {library} lacks {function}, so it can be measured with the loader alone"
-    )]
+    #[error("the driver's library {library} lacks {function}, so it can be measured with the loader alone")]
     NoFunction {
         /// The path in the manifest.
         library: String,
@@ -61,8 +58,8 @@ pub enum OpenError {
     },
 }
 
-/// The first version whose drivers accept instances of every version of Vulkan, and the last before devices are also enumerated through other
-/// systems. A driver lowers it to its own version if that is older.
+/// The first version whose drivers accept instances of every version of Vulkan, and the last before devices are also
+/// enumerated through other systems. A driver lowers it to its own version if that is older.
 const VERSION: u32 = 5;
 
 /// An open driver.
@@ -75,8 +72,8 @@ pub struct OpenDriver {
 }
 
 impl Selected {
-    /// Opens the driver in this process, which [`narrow`](Self::narrow) has prepared. A library that is opened directly is never closed: threads
-    /// of the driver may run in it.
+    /// Opens the driver in this process, which [`narrow`](Self::narrow) has prepared. A library that is opened directly
+    /// is never closed: threads of the driver may run in it.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -109,15 +106,9 @@ unsafe fn directly(info: DriverInfo) -> Result<OpenDriver, OpenError> {
     let opened = unsafe { Library::new(file_name(path, &library)) };
     let opening = before.zip(meter::read());
     let opening = opening.map(|(before, after)| after.since(&before).sum());
-    let opened = opened.map_err(|error| OpenError::Library {
-        library: library.clone(),
-        reason: error.to_string(),
-    })?;
+    let opened = opened.map_err(|error| OpenError::Library { library: library.clone(), reason: error.to_string() })?;
     let driver: &'static Library = Box::leak(Box::new(opened));
-    let lacks = |function: &str| OpenError::NoFunction {
-        library: library.clone(),
-        function: function.to_owned(),
-    };
+    let lacks = |function: &str| OpenError::NoFunction { library: library.clone(), function: function.to_owned() };
 
     type Negotiate = unsafe extern "system" fn(*mut u32) -> vk::Result;
     let name = "vk_icdNegotiateLoaderICDInterfaceVersion";
@@ -125,8 +116,7 @@ unsafe fn directly(info: DriverInfo) -> Result<OpenDriver, OpenError> {
     let negotiate = unsafe { driver.get::<Negotiate>(name) }.map_err(|_| lacks(name))?;
     let name = "vk_icdGetInstanceProcAddr";
     // SAFETY: the interface defines the type of the function of this name.
-    let get =
-        unsafe { driver.get::<vk::PFN_vkGetInstanceProcAddr>(name) }.map_err(|_| lacks(name))?;
+    let get = unsafe { driver.get::<vk::PFN_vkGetInstanceProcAddr>(name) }.map_err(|_| lacks(name))?;
 
     let mut version = VERSION;
     // SAFETY: the first call of the library. The driver lowers the version to its own.
@@ -134,21 +124,14 @@ unsafe fn directly(info: DriverInfo) -> Result<OpenDriver, OpenError> {
     if result != vk::Result::SUCCESS {
         return Err(refused(result));
     }
-    let functions = ash::StaticFn {
-        get_instance_proc_addr: *get,
-    };
+    let functions = ash::StaticFn { get_instance_proc_addr: *get };
     // SAFETY: the driver's function finds global commands as the loader's does; the library is never unloaded.
     let entry = unsafe { ash::Entry::from_static_fn(functions) };
-    Ok(OpenDriver {
-        opening: opening.unwrap_or_default(),
-        ..OpenDriver::new(entry, info, Opened::Directly)
-    })
+    Ok(OpenDriver { opening: opening.unwrap_or_default(), ..OpenDriver::new(entry, info, Opened::Directly) })
 }
 
 fn refused(result: vk::Result) -> OpenError {
-    OpenError::Refused {
-        result: format!("{result:?}"),
-    }
+    OpenError::Refused { result: format!("{result:?}") }
 }
 
 /// The system searches for a bare name; other paths are relative to the manifest.
@@ -162,21 +145,13 @@ fn file_name(manifest: &Path, library: &str) -> OsString {
 
 impl OpenDriver {
     pub(super) fn new(entry: ash::Entry, info: DriverInfo, opened: Opened) -> Self {
-        Self {
-            entry,
-            info,
-            opened,
-            opening: MeteredBytes::default(),
-        }
+        Self { entry, info, opened, opening: MeteredBytes::default() }
     }
 
     /// The same driver, reached by this entry.
     #[must_use]
     pub fn with_entry(&self, entry: ash::Entry) -> Self {
-        Self {
-            entry,
-            ..self.clone()
-        }
+        Self { entry, ..self.clone() }
     }
 
     /// Whether a loader is between the program and the driver.
@@ -185,8 +160,8 @@ impl OpenDriver {
         self.opened
     }
 
-    /// Memory that the process allocated while the driver's library was opened directly. 0 without a meter in the process, and if the loader
-    /// opened it.
+    /// Memory that the process allocated while the driver's library was opened directly. 0 without a meter in the
+    /// process, and if the loader opened it.
     #[must_use]
     pub fn opening(&self) -> MeteredBytes {
         self.opening
@@ -207,9 +182,7 @@ impl OpenDriver {
 
 impl fmt::Debug for OpenDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenDriver")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("OpenDriver").field("info", &self.info).finish_non_exhaustive()
     }
 }
 
@@ -237,10 +210,7 @@ mod tests {
     fn libraries_are_named_as_the_loader_reads_them() {
         let manifest = Path::new("/usr/share/vulkan/icd.d/x.json");
         assert_eq!(file_name(manifest, "libx.so"), "libx.so");
-        assert_eq!(
-            file_name(manifest, "./libx.so"),
-            "/usr/share/vulkan/icd.d/./libx.so"
-        );
+        assert_eq!(file_name(manifest, "./libx.so"), "/usr/share/vulkan/icd.d/./libx.so");
         assert_eq!(file_name(manifest, "/opt/libx.so"), "/opt/libx.so");
     }
 
@@ -248,34 +218,21 @@ mod tests {
     fn what_is_no_driver_is_named_in_a_sentence() {
         let open = |info: DriverInfo| {
             // SAFETY: the libraries named below are not there, or are the C library.
-            unsafe { directly(info) }
-                .map(|_| ())
-                .expect_err("no driver")
+            unsafe { directly(info) }.map(|_| ()).expect_err("no driver")
         };
         assert_eq!(open(DriverInfo::default()), OpenError::NoManifest);
         let folder = tempfile::tempdir().expect("a folder");
         let names = |library: &str| {
             let manifest = folder.path().join("x.json");
-            let text = format!(
-                r#"{{"file_format_version": "1.0.0", "ICD": {{"library_path": "{library}"}}}}"#
-            );
+            let text = format!(r#"{{"file_format_version": "1.0.0", "ICD": {{"library_path": "{library}"}}}}"#);
             std::fs::write(&manifest, text).expect("a file");
-            open(DriverInfo {
-                manifest: Some(manifest),
-                ..DriverInfo::default()
-            })
+            open(DriverInfo { manifest: Some(manifest), ..DriverInfo::default() })
         };
         let text = names("./nowhere.so").to_string();
-        assert!(
-            text.starts_with("the driver's library ./nowhere.so cannot be opened"),
-            "{text}"
-        );
+        assert!(text.starts_with("the driver's library ./nowhere.so cannot be opened"), "{text}");
         if cfg!(all(target_os = "linux", target_env = "gnu")) {
             let text = names("libc.so.6").to_string();
-            assert!(
-                text.contains("libc.so.6 lacks vk_icdNegotiateLoaderICDInterfaceVersion"),
-                "{text}"
-            );
+            assert!(text.contains("libc.so.6 lacks vk_icdNegotiateLoaderICDInterfaceVersion"), "{text}");
         }
     }
 }

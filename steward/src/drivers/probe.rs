@@ -8,17 +8,11 @@ pub(super) fn devices(entry: &ash::Entry) -> Result<Vec<DriverInfo>, vk::Result>
     // SAFETY: the instance lives to the end of this function.
     let devices = unsafe { instance.enumerate_physical_devices() }?;
     let infos = devices.into_iter().enumerate();
-    Ok(infos
-        .filter_map(|(device_index, device)| describe(&instance, device, device_index))
-        .collect())
+    Ok(infos.filter_map(|(device_index, device)| describe(&instance, device, device_index)).collect())
 }
 
 /// `None` for a device of Vulkan 1.0, which the workload cannot use.
-fn describe(
-    instance: &ash::Instance,
-    device: vk::PhysicalDevice,
-    device_index: usize,
-) -> Option<DriverInfo> {
+fn describe(instance: &ash::Instance, device: vk::PhysicalDevice, device_index: usize) -> Option<DriverInfo> {
     // SAFETY: the device belongs to the instance.
     let properties = unsafe { instance.get_physical_device_properties(device) };
     let version = properties.api_version;

@@ -11,9 +11,7 @@ pub const REFERENCE: &str = "reference";
 /// # Errors
 /// The result of Vulkan: there was no memory.
 pub fn reference() -> Result<OpenDriver, ash::vk::Result> {
-    let functions = ash::StaticFn {
-        get_instance_proc_addr: reference_driver::get_instance_proc_addr,
-    };
+    let functions = ash::StaticFn { get_instance_proc_addr: reference_driver::get_instance_proc_addr };
     // SAFETY: the driver's function finds global commands as the loader's does; it is part of the program.
     let entry = unsafe { ash::Entry::from_static_fn(functions) };
     let device = probe::devices(&entry)?.into_iter().next();

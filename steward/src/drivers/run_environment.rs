@@ -25,17 +25,11 @@ pub fn run_environment(driver: &OpenDriver) -> RunEnvironment {
     for (part, file) in files.vulkan_parts(loader) {
         match part {
             VulkanPart::Driver => driver_files.push(file),
-            VulkanPart::Layer => layers.push(ActiveLayer {
-                name: layer_name(&announced, &file),
-                file,
-            }),
+            VulkanPart::Layer => layers.push(ActiveLayer { name: layer_name(&announced, &file), file }),
         }
     }
     RunEnvironment {
-        loader: loader.map(|file| LoaderFile {
-            file: file.to_owned(),
-            version: version(driver.entry()),
-        }),
+        loader: loader.map(|file| LoaderFile { file: file.to_owned(), version: version(driver.entry()) }),
         layers,
         driver_files,
         disk_cache: disk_cache(driver.info(), &|name| env::var(name).ok()),
@@ -46,10 +40,7 @@ fn layer_name(announced: &[AnnouncedLayer], file: &str) -> String {
     let own = Path::new(file).file_name().unwrap_or(OsStr::new(file));
     let is_own = |layer: &&AnnouncedLayer| layer.library.file_name() == Some(own);
     let named = announced.iter().find(is_own);
-    named.map_or_else(
-        || own.to_string_lossy().into_owned(),
-        |layer| layer.name.clone(),
-    )
+    named.map_or_else(|| own.to_string_lossy().into_owned(), |layer| layer.name.clone())
 }
 
 fn version(entry: &ash::Entry) -> String {
@@ -59,8 +50,7 @@ fn version(entry: &ash::Entry) -> String {
 }
 
 fn disk_cache(driver: &DriverInfo, variable: &dyn Fn(&str) -> Option<String>) -> Option<DiskCache> {
-    let is_true =
-        |value: &str| ["1", "true", "yes", "y", "t"].contains(&value.to_lowercase().as_str());
+    let is_true = |value: &str| ["1", "true", "yes", "y", "t"].contains(&value.to_lowercase().as_str());
     let is_off = |value: &str| value == "0";
     let (name, switches_off): (_, &dyn Fn(&str) -> bool) = match driver.driver_id.as_str() {
         "NVIDIA_PROPRIETARY" => ("__GL_SHADER_DISK_CACHE", &is_off),
@@ -81,10 +71,7 @@ mod tests {
     #[test]
     fn caches_are_those_of_the_driver_as_the_environment_has_them() {
         let cache = |id: &str, value: Option<&str>| {
-            let driver = DriverInfo {
-                driver_id: id.to_owned(),
-                ..DriverInfo::default()
-            };
+            let driver = DriverInfo { driver_id: id.to_owned(), ..DriverInfo::default() };
             disk_cache(&driver, &|_| value.map(str::to_owned)).map(|cache| cache.on)
         };
         assert_eq!(cache("MESA_LLVMPIPE", None), Some(true));
@@ -97,11 +84,8 @@ mod tests {
 
     #[test]
     fn a_layer_is_called_as_its_manifest_calls_it() {
-        let announced = [AnnouncedLayer {
-            manifest: "x.json".into(),
-            name: "VK_LAYER_X".to_owned(),
-            library: "libx.so".into(),
-        }];
+        let announced =
+            [AnnouncedLayer { manifest: "x.json".into(), name: "VK_LAYER_X".to_owned(), library: "libx.so".into() }];
         assert_eq!(layer_name(&announced, "/usr/lib/libx.so"), "VK_LAYER_X");
         assert_eq!(layer_name(&announced, "/usr/lib/liby.so"), "liby.so");
     }

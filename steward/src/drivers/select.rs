@@ -35,8 +35,8 @@ enum Answer {
     NoLoader(String),
 }
 
-/// Lists the devices of every driver, manifest by manifest. Each driver is opened in a process of its own, so that one that crashes or hangs
-/// is only refused. If no manifest is found, the loader chooses drivers itself, once.
+/// Lists the devices of every driver, manifest by manifest. Each driver is opened in a process of its own, so that one
+/// that crashes or hangs is only refused. If no manifest is found, the loader chooses drivers itself, once.
 ///
 /// # Errors
 /// [`DriverError::NoLoader`] only. A driver that fails is in [`Listing::refused`]; the list may be empty.
@@ -65,9 +65,7 @@ fn list_of(found: &[IcdManifest], start: Start<'_>) -> Result<Listing, DriverErr
         listing.add(
             manifest,
             match answer.unwrap_or_else(|error| Answer::Refused(error.to_string())) {
-                Answer::Devices(devices) if devices.is_empty() => {
-                    Err("no device of Vulkan 1.1 or later".to_owned())
-                }
+                Answer::Devices(devices) if devices.is_empty() => Err("no device of Vulkan 1.1 or later".to_owned()),
                 Answer::Devices(devices) => Ok(devices),
                 Answer::Refused(reason) => Err(reason),
                 Answer::NoLoader(reason) => return Err(DriverError::NoLoader { reason }),
@@ -80,8 +78,8 @@ fn list_of(found: &[IcdManifest], start: Start<'_>) -> Result<Listing, DriverErr
 struct Asked {
     child: Child,
     began: Instant,
-    /// A pipe, since a file may have no room to grow (`ulimit -f`). It does not block: a process that the driver starts and that outlives
-    /// the child would hold it open.
+    /// A pipe, since a file may have no room to grow (`ulimit -f`). It does not block: a process that the driver starts
+    /// and that outlives the child would hold it open.
     output: PipeReader,
     text: Vec<u8>,
 }
@@ -90,31 +88,18 @@ impl Asked {
     fn start(manifest: Option<&IcdManifest>, start: Start<'_>) -> io::Result<Self> {
         let (output, its_end) = files::pipe()?;
         let mut command = Command::new(env::current_exe()?);
-        command
-            .args([COMMAND, ""])
-            .stdin(Stdio::null())
-            .stdout(its_end);
+        command.args([COMMAND, ""]).stdin(Stdio::null()).stdout(its_end);
         if let Some(manifest) = manifest {
             environment::narrow(&mut command, &manifest.path);
         }
         let child = start_bound(&mut command, start)?;
-        Ok(Self {
-            child,
-            began: Instant::now(),
-            output,
-            text: Vec::new(),
-        })
+        Ok(Self { child, began: Instant::now(), output, text: Vec::new() })
     }
 
     /// A driver whose pipe is full would wait: the pipes of `later` ones are emptied meanwhile.
     fn answer(&mut self, later: &mut VecDeque<io::Result<Self>>) -> io::Result<Answer> {
         let left = TIME_LIMIT.saturating_sub(self.began.elapsed());
-        let Self {
-            child,
-            output,
-            text,
-            ..
-        } = self;
+        let Self { child, output, text, .. } = self;
         let status = wait_briefly(child, left, &mut || {
             read(output, text);
             for asked in later.iter_mut().flatten() {
@@ -124,10 +109,7 @@ impl Asked {
         read(output, text);
         // A driver may write there as well, and what it left to the C library comes last.
         let text = String::from_utf8_lossy(text);
-        let answer = text
-            .lines()
-            .rev()
-            .find_map(|line| serde_json::from_str(line).ok());
+        let answer = text.lines().rev().find_map(|line| serde_json::from_str(line).ok());
         Ok(answer.unwrap_or_else(|| Answer::Refused(how_it_ended(status))))
     }
 }
@@ -166,25 +148,18 @@ pub(crate) fn show_devices(out: &mut dyn io::Write) -> io::Result<()> {
     writeln!(out, "\n{}", serde_json::to_string(&answer)?)
 }
 
-/// Selects the driver that `name` means (`names::is_called`), or the first one without a name. `reference` is the program's own
-/// driver, which needs no loader. A name with a `/`, on Windows also a `\`, is the path of a manifest, even of one that the loader would not find;
-/// so is one that ends with `.json`, if there is such a file.
+/// Selects the driver that `name` means (`names::is_called`), or the first one without a name. `reference` is the
+/// program's own driver, which needs no loader. A name with a `/`, on Windows also a `\`, is the path of a manifest,
+/// even of one that the loader would not find; so is one that ends with `.json`, if there is such a file.
 ///
 /// # Errors
 /// [`DriverError`]: no loader, no driver, no driver of that name, or no manifest at that path.
 pub fn select(name: Option<&str>) -> Result<Selected, DriverError> {
     if name.is_some_and(|name| name.trim().eq_ignore_ascii_case(REFERENCE)) {
-        let reference = reference().map_err(|result| DriverError::NoReference {
-            result: format!("{result:?}"),
-        })?;
-        return Ok(Selected {
-            info: reference.info().clone(),
-            is_direct: true,
-        });
+        let reference = reference().map_err(|result| DriverError::NoReference { result: format!("{result:?}") })?;
+        return Ok(Selected { info: reference.info().clone(), is_direct: true });
     }
-    let is_path = |name: &&str| {
-        name.contains(is_separator) || name.ends_with(".json") && Path::new(name).is_file()
-    };
+    let is_path = |name: &&str| name.contains(is_separator) || name.ends_with(".json") && Path::new(name).is_file();
     let path = name.filter(is_path).map(manifest_at).transpose()?;
     let listing = match &path {
         Some(manifest) => list_of(slice::from_ref(manifest), &Command::spawn),
@@ -204,10 +179,7 @@ pub fn select(name: Option<&str>) -> Result<Selected, DriverError> {
 
 /// The path becomes absolute: the loader may open it from another folder.
 fn manifest_at(path: &str) -> Result<IcdManifest, DriverError> {
-    let no_manifest = |reason| DriverError::NoManifest {
-        path: path.to_owned(),
-        reason,
-    };
+    let no_manifest = |reason| DriverError::NoManifest { path: path.to_owned(), reason };
     let file = std::path::absolute(path).map_err(|error| no_manifest(error.to_string()))?;
     manifest::parse(&file).map_err(no_manifest)
 }
@@ -228,10 +200,7 @@ impl Listing {
     }
 
     pub(crate) fn no_driver(self) -> DriverError {
-        DriverError::NoDriver {
-            refused: self.refused,
-            narrowed: manifest::narrowed_by(),
-        }
+        DriverError::NoDriver { refused: self.refused, narrowed: manifest::narrowed_by() }
     }
 
     fn no_driver_at(self, path: &str) -> DriverError {
@@ -246,11 +215,7 @@ impl Listing {
         let is_named = |refused: &&LoaderRefusal| names::is_manifest_of(&refused.title(), name);
         let (name, known) = (name.to_owned(), self.drivers);
         match self.refused.iter().find(is_named).cloned() {
-            Some(refused) => DriverError::Deviceless {
-                name,
-                refused,
-                known,
-            },
+            Some(refused) => DriverError::Deviceless { name, refused, known },
             None => DriverError::UnknownName { name, known },
         }
     }
@@ -258,10 +223,7 @@ impl Listing {
     fn add(&mut self, manifest: Option<&IcdManifest>, devices: Result<Vec<DriverInfo>, String>) {
         let path = manifest.map(|manifest| manifest.path.clone());
         match devices {
-            Err(reason) => self.refused.push(LoaderRefusal {
-                manifest: path,
-                reason,
-            }),
+            Err(reason) => self.refused.push(LoaderRefusal { manifest: path, reason }),
             Ok(devices) => {
                 for device in devices {
                     let stem = manifest.map(|manifest| manifest.stem.clone());
@@ -288,10 +250,7 @@ pub struct Selected {
 
 impl From<DriverInfo> for Selected {
     fn from(info: DriverInfo) -> Self {
-        Self {
-            info,
-            is_direct: false,
-        }
+        Self { info, is_direct: false }
     }
 }
 

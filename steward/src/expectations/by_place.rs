@@ -17,25 +17,13 @@ pub(crate) trait KeyedFinding {
 
 impl KeyedFinding for FindingRow {
     fn key(&self) -> [&str; 5] {
-        [
-            &self.rule,
-            &self.kind,
-            &self.owner,
-            &self.command,
-            &self.scope,
-        ]
+        [&self.rule, &self.kind, &self.owner, &self.command, &self.scope]
     }
 }
 
 impl KeyedFinding for Expected {
     fn key(&self) -> [&str; 5] {
-        [
-            &self.rule,
-            &self.kind,
-            &self.owner,
-            &self.command,
-            &self.scope,
-        ]
+        [&self.rule, &self.kind, &self.owner, &self.command, &self.scope]
     }
 }
 
@@ -46,9 +34,7 @@ fn place(finding: &impl KeyedFinding) -> Place<'_> {
 
 /// Programs call a promoted command by either name: with the suffix of its extension, and without.
 fn core_name(command: &str) -> &str {
-    let stripped = ["KHR", "EXT"]
-        .iter()
-        .find_map(|suffix| command.strip_suffix(suffix));
+    let stripped = ["KHR", "EXT"].iter().find_map(|suffix| command.strip_suffix(suffix));
     let promoted = stripped.filter(|name| CommandRow::index_of(name).is_some());
     promoted.unwrap_or(command)
 }
@@ -56,7 +42,8 @@ fn core_name(command: &str) -> &str {
 /// Findings that differ in their numbers alone are alike.
 pub(super) fn alike(one: &impl KeyedFinding, other: &impl KeyedFinding) -> bool {
     let ([rules, ..], [other_rules, ..]) = (one.key(), other.key());
-    // Whether a command ran when a foreign thread called (V22, or V23 alone) depends on timing: one common rule is enough.
+    // Whether a command ran when a foreign thread called (V22, or V23 alone) depends on timing: one common rule is
+    // enough.
     let in_common = |rule: &str| other_rules.split('/').any(|of_other| of_other == rule);
     place(one) == place(other) && rules.split('/').any(in_common)
 }
@@ -75,11 +62,7 @@ impl<'a, T: KeyedFinding> ByPlace<'a, T> {
     }
 
     pub(super) fn find(&self, other: &impl KeyedFinding) -> Option<&'a T> {
-        self.0
-            .get(&place(other))?
-            .iter()
-            .copied()
-            .find(|one| alike(*one, other))
+        self.0.get(&place(other))?.iter().copied().find(|one| alike(*one, other))
     }
 }
 
@@ -89,11 +72,7 @@ mod tests {
 
     #[test]
     fn a_promoted_command_is_known_by_both_names() {
-        let row = |command: &str| FindingRow {
-            rule: "V30".into(),
-            command: command.into(),
-            ..FindingRow::default()
-        };
+        let row = |command: &str| FindingRow { rule: "V30".into(), command: command.into(), ..FindingRow::default() };
         let core = row("vkCreateDescriptorUpdateTemplate");
         let known = [core.clone(), row("vkCreateSwapchainKHR")];
         let known = ByPlace::new(&known);

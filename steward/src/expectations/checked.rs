@@ -83,15 +83,9 @@ impl Checked<'_> {
     /// As data.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let Verdict {
-            expected,
-            notes,
-            differences,
-        } = &self.verdict;
-        let known: Vec<_> = expected
-            .iter()
-            .map(|(row, expected)| json!({ "finding": row, "cause": expected.cause }))
-            .collect();
+        let Verdict { expected, notes, differences } = &self.verdict;
+        let known: Vec<_> =
+            expected.iter().map(|(row, expected)| json!({ "finding": row, "cause": expected.cause })).collect();
         let other = |difference: &Difference<'_>| {
             let (what, row) = match difference {
                 Difference::New(row) => ("new", Some(row)),
@@ -121,16 +115,10 @@ impl Checked<'_> {
 
 impl fmt::Display for Checked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict {
-            expected,
-            notes,
-            differences,
-        } = &self.verdict;
+        let Verdict { expected, notes, differences } = &self.verdict;
         writeln!(f, "driver: {}", one_line(self.driver))?;
         writeln!(f, "checked: {}", one_line(self.how))?;
-        self.limits
-            .iter()
-            .try_for_each(|limit| writeln!(f, "note: {}", one_line(limit)))?;
+        self.limits.iter().try_for_each(|limit| writeln!(f, "note: {}", one_line(limit)))?;
         match self.expectations {
             Some(name) => writeln!(f, "expected: what {} lists", one_line(name))?,
             None => writeln!(
@@ -138,22 +126,14 @@ impl fmt::Display for Checked<'_> {
                 "expected: no bundled file is about a driver of this name; --expect FILE names another, --write-expect FILE writes one"
             )?,
         }
-        let mut known: Vec<_> = expected
-            .iter()
-            .map(|(row, expected)| (*row, expected.cause.as_str()))
-            .collect();
+        let mut known: Vec<_> = expected.iter().map(|(row, expected)| (*row, expected.cause.as_str())).collect();
         known.extend(notes.iter().map(|row| (*row, "")));
         known.sort_by_key(|(row, _)| row.rank());
         if !known.is_empty() {
             writeln!(f, "\nfindings:")?;
         }
         for (row, cause) in known {
-            let FindingRow {
-                level,
-                rule,
-                sentence,
-                ..
-            } = row;
+            let FindingRow { level, rule, sentence, .. } = row;
             paragraph(f, &format!("  {level:<9} "), &headed(rule, sentence), WIDTH)?;
             if !cause.is_empty() {
                 paragraph(f, &format!("  {:<9} known: ", ""), cause, WIDTH)?;
@@ -162,12 +142,8 @@ impl fmt::Display for Checked<'_> {
         self.leaks.map_or(Ok(()), |leaks| write!(f, "{leaks}"))?;
         if !self.is_as_expected() {
             writeln!(f, "\nnot as expected:")?;
-            self.faults
-                .iter()
-                .try_for_each(|fault| paragraph(f, "  ", fault, WIDTH))?;
-            differences
-                .iter()
-                .try_for_each(|difference| paragraph(f, "  ", &difference.to_string(), WIDTH))?;
+            self.faults.iter().try_for_each(|fault| paragraph(f, "  ", fault, WIDTH))?;
+            differences.iter().try_for_each(|difference| paragraph(f, "  ", &difference.to_string(), WIDTH))?;
         }
         self.guard.map_or(Ok(()), |guard| write!(f, "\n{guard}"))?;
         self.fail.map_or(Ok(()), |fail| write!(f, "\n{fail}"))?;
@@ -181,23 +157,11 @@ impl fmt::Display for Checked<'_> {
             (count > 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
         };
         let words: Vec<_> = counts.into_iter().filter_map(words).collect();
-        let words = if words.is_empty() {
-            "no findings".to_owned()
-        } else {
-            words.join(", ")
-        };
-        writeln!(
-            f,
-            "\nresult: {}as expected: {words}",
-            if self.is_as_expected() { "" } else { "not " }
-        )
+        let words = if words.is_empty() { "no findings".to_owned() } else { words.join(", ") };
+        writeln!(f, "\nresult: {}as expected: {words}", if self.is_as_expected() { "" } else { "not " })
     }
 }
 
 fn headed(rule: &str, sentence: &str) -> String {
-    if rule.is_empty() || sentence.starts_with(rule) {
-        sentence.to_owned()
-    } else {
-        format!("{rule}: {sentence}")
-    }
+    if rule.is_empty() || sentence.starts_with(rule) { sentence.to_owned() } else { format!("{rule}: {sentence}") }
 }

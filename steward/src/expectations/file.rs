@@ -38,7 +38,8 @@ pub struct Expected {
     /// The scope of the request.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub scope: String,
-    /// The exact number in each round, in addition to [`per_run`](Self::per_run). Without both the number is not compared.
+    /// The exact number in each round, in addition to [`per_run`](Self::per_run). Without both the number is not
+    /// compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_round: Option<u64>,
     /// The exact number in a run, in addition to those of each round.
@@ -73,10 +74,7 @@ impl Expectations {
     /// [`FileFault`]: not TOML, an unknown or missing field, an unknown rule, or a repeated entry.
     pub fn parse(text: &str) -> Result<Self, FileFault> {
         let read: Self = toml::from_str(text).map_err(|error| {
-            let before = error
-                .span()
-                .and_then(|span| text.get(..span.start))
-                .unwrap_or_default();
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             FileFault {
                 line: before.matches('\n').count() + 1,
                 what: error.message().lines().collect::<Vec<_>>().join(" "),
@@ -86,26 +84,16 @@ impl Expectations {
         for (at, one) in read.findings.iter().enumerate() {
             // The line of an entry is that of its head.
             let fault = |what| {
-                let heads = text
-                    .lines()
-                    .enumerate()
-                    .filter(|(_, line)| line.trim() == "[[finding]]");
-                Err(FileFault {
-                    line: heads.map(|(line, _)| line + 1).nth(at).unwrap_or(1),
-                    what,
-                })
+                let heads = text.lines().enumerate().filter(|(_, line)| line.trim() == "[[finding]]");
+                Err(FileFault { line: heads.map(|(line, _)| line + 1).nth(at).unwrap_or(1), what })
             };
             if !known.insert(one.key()) {
                 return fault(format!("{one} stands there a second time"));
             }
-            if let Some(unknown) = one
-                .rule
-                .split('/')
-                .find(|rule| Rule::ALL.iter().all(|known| known.to_string() != **rule))
+            if let Some(unknown) =
+                one.rule.split('/').find(|rule| Rule::ALL.iter().all(|known| known.to_string() != **rule))
             {
-                return fault(format!(
-                    "there is no rule {unknown:?}: `steward rules` lists them"
-                ));
+                return fault(format!("there is no rule {unknown:?}: `steward rules` lists them"));
             }
         }
         Ok(read)
@@ -143,15 +131,9 @@ impl Expected {
     /// The expected number in `rounds` rounds; `None` if any number is accepted.
     #[must_use]
     pub fn count(&self, rounds: u32) -> Option<u64> {
-        let in_rounds = rounds
-            .saturating_add(1)
-            .saturating_sub(self.from_round.max(1));
-        let in_all = self
-            .per_round
-            .map(|each| each.saturating_mul(in_rounds.into()));
-        let once = self
-            .per_run
-            .map(|count| if rounds < self.from_round { 0 } else { count });
+        let in_rounds = rounds.saturating_add(1).saturating_sub(self.from_round.max(1));
+        let in_all = self.per_round.map(|each| each.saturating_mul(in_rounds.into()));
+        let once = self.per_run.map(|count| if rounds < self.from_round { 0 } else { count });
         match (in_all, once) {
             (Some(in_all), Some(once)) => Some(in_all.saturating_add(once)),
             (one, other) => one.or(other),
@@ -167,24 +149,10 @@ impl Expected {
 
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            rule,
-            kind,
-            owner,
-            command,
-            scope,
-            ..
-        } = self;
-        let words = [
-            (owner, ", callbacks of "),
-            (command, ", in "),
-            (scope, ", scope "),
-        ];
+        let Self { rule, kind, owner, command, scope, .. } = self;
+        let words = [(owner, ", callbacks of "), (command, ", in "), (scope, ", scope ")];
         write!(f, "{rule} {kind}")?;
-        words
-            .iter()
-            .filter(|(word, _)| !word.is_empty())
-            .try_for_each(|(word, before)| write!(f, "{before}{word}"))
+        words.iter().filter(|(word, _)| !word.is_empty()).try_for_each(|(word, before)| write!(f, "{before}{word}"))
     }
 }
 
@@ -219,60 +187,36 @@ mod tests {
         let fault = |text: &str| Expectations::parse(text).expect_err("wrong").to_string();
         assert!(fault("").contains("driver"), "{}", fault(""));
         let unknown = text.replace("per_round", "per_moon");
-        assert!(
-            fault(&unknown).starts_with("line 7: ") && fault(&unknown).contains("per_moon"),
-            "{}",
-            fault(&unknown)
-        );
+        assert!(fault(&unknown).starts_with("line 7: ") && fault(&unknown).contains("per_moon"), "{}", fault(&unknown));
         let twice = format!("{text}\n{}", text.split_once("\n\n").expect("a gap").1);
-        assert_eq!(
-            fault(&twice),
-            "line 11: V22 K, callbacks of VkDevice stands there a second time"
-        );
+        assert_eq!(fault(&twice), "line 11: V22 K, callbacks of VkDevice stands there a second time");
         assert!(fault("driver = \"d\"\n[[finding]\n").starts_with("line 2: "));
         for unknown in ["V99", "V0", "v22", "", "V22/V99", "V22/"] {
             let rule = fault(&text.replace("V22", unknown));
             assert!(
-                rule.starts_with("line 3: there is no rule \"")
-                    && rule.ends_with("`steward rules` lists them"),
+                rule.starts_with("line 3: there is no rule \"") && rule.ends_with("`steward rules` lists them"),
                 "{rule}"
             );
         }
         assert!(Expectations::parse(&text.replace("V22", "V22/V23")).is_ok());
-        assert!(
-            fault("driver = \"d\"\n[[finding]]\nrule = \"V1\"\nkind = \"K\"\n").contains("cause")
-        );
+        assert!(fault("driver = \"d\"\n[[finding]]\nrule = \"V1\"\nkind = \"K\"\n").contains("cause"));
     }
 
     #[test]
     fn counts_follow_the_rounds() {
         let one = |text: &str| -> Expected {
-            toml::from_str(&format!(
-                "rule = \"V1\"\nkind = \"K\"\ncause = \"\"\n{text}"
-            ))
-            .expect("right")
+            toml::from_str(&format!("rule = \"V1\"\nkind = \"K\"\ncause = \"\"\n{text}")).expect("right")
         };
         assert_eq!(one("per_round = 3").count(4), Some(12));
         assert_eq!(one("per_round = 3\nfrom_round = 2").count(4), Some(9));
         assert_eq!(one("per_round = 3\nfrom_round = 5").count(4), Some(0));
         assert_eq!(one("per_run = 3").count(4), Some(3));
         let both = one("per_round = 3\nper_run = 5\nfrom_round = 2");
-        assert_eq!(
-            [1, 2, 4].map(|rounds| both.count(rounds)),
-            [0, 8, 14].map(Some)
-        );
-        assert_eq!(
-            (
-                one("per_run = 3").count(0),
-                one("per_run = 3\nfrom_round = 0").count(0)
-            ),
-            (Some(0), Some(3))
-        );
+        assert_eq!([1, 2, 4].map(|rounds| both.count(rounds)), [0, 8, 14].map(Some));
+        assert_eq!((one("per_run = 3").count(0), one("per_run = 3\nfrom_round = 0").count(0)), (Some(0), Some(3)));
         assert_eq!(one("").count(4), None);
         assert!(
-            one("from_round = 4").is_due(4)
-                && !one("from_round = 5").is_due(4)
-                && !one("sometimes = true").is_due(4)
+            one("from_round = 4").is_due(4) && !one("from_round = 5").is_due(4) && !one("sometimes = true").is_due(4)
         );
     }
 }

@@ -18,9 +18,7 @@ impl KnownOfDrivers {
     #[must_use]
     pub fn of_source(source: &Source) -> Option<Self> {
         match source {
-            Source::Driver { name, version, .. } => {
-                Self::of_drivers(&[format!("{name} {version}")])
-            }
+            Source::Driver { name, version, .. } => Self::of_drivers(&[format!("{name} {version}")]),
             Source::Trace { driver, .. } => Self::of_drivers(std::slice::from_ref(driver)),
             Source::Program { drivers, .. } => Self::of_drivers(drivers),
         }
@@ -44,10 +42,7 @@ impl KnownOfDrivers {
                 None => joined = Some(known),
             }
         }
-        joined.map(|expectations| Self {
-            name: names.join(" and "),
-            expectations,
-        })
+        joined.map(|expectations| Self { name: names.join(" and "), expectations })
     }
 
     pub(crate) fn count(&self, rows: &[FindingRow]) -> KnownFindings {
@@ -75,7 +70,8 @@ impl KnownOfDrivers {
     }
 }
 
-/// Notes in the report which of its findings are known of its driver. Does nothing where no bundled file is about the driver.
+/// Notes in the report which of its findings are known of its driver. Does nothing where no bundled file is about the
+/// driver.
 pub fn name_known(report: &mut Report) {
     if let Some(known) = KnownOfDrivers::of_source(&report.source) {
         known.name(report);

@@ -13,7 +13,8 @@
 //! cause = "lvp_pipeline_cache.c, lvp_CreatePipelineCache: asks with scope OBJECT"
 //! ```
 //!
-//! A check fails on a finding that the file does not list, and on a listed one that did not occur, as after a fix of the driver.
+//! A check fails on a finding that the file does not list, and on a listed one that did not occur, as after a fix of
+//! the driver.
 
 #![forbid(unsafe_code)]
 

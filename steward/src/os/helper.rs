@@ -44,24 +44,16 @@ impl HeldSignals {
         let (mut stdout, mut stderr) = (unnamed_file()?, unnamed_file()?);
         command.stdout(stdio(&stdout)?).stderr(stdio(&stderr)?);
         let status = self.run(command, limit)?;
-        Ok(Output {
-            status,
-            stdout: all(&mut stdout)?,
-            stderr: all(&mut stderr)?,
-        })
+        Ok(Output { status, stdout: all(&mut stdout)?, stderr: all(&mut stderr)? })
     }
 
-    /// The helper ends with this process. What it writes to its output goes to the error output, since the output is for this process's
-    /// report.
+    /// The helper ends with this process. What it writes to its output goes to the error output, since the output is
+    /// for this process's report.
     pub(crate) fn status(&mut self, command: &mut Command) -> Result<ExitStatus, HelperError> {
         self.run(command.stdout(io::stderr()), None)
     }
 
-    fn run(
-        &mut self,
-        command: &mut Command,
-        limit: Option<(Duration, &dyn Fn())>,
-    ) -> Result<ExitStatus, HelperError> {
+    fn run(&mut self, command: &mut Command, limit: Option<(Duration, &dyn Fn())>) -> Result<ExitStatus, HelperError> {
         self.interrupted()?;
         let mut child = start_bound(command.stdin(Stdio::null()), |command| self.spawn(command))?;
         let status = self.wait(&mut child, limit)?;
@@ -70,7 +62,8 @@ impl HeldSignals {
     }
 }
 
-/// Signals do what they do meanwhile, and `step` is called repeatedly. After the limit the child is killed, and the result is `None`.
+/// Signals do what they do meanwhile, and `step` is called repeatedly. After the limit the child is killed, and the
+/// result is `None`.
 pub(crate) fn wait_briefly(
     child: &mut Child,
     limit: Duration,

@@ -23,9 +23,7 @@ mod system;
 pub(crate) use helper::{ChildKind, HelperError, wait_briefly};
 pub(crate) use system::ended::{ended_by, exit_code, is_abort, is_from_outside, signal_name};
 pub(crate) use system::loaded_files::LoadedFiles;
-pub(crate) use system::signals::{
-    HeldSignals, end_by, run_as_helper, start_bound, survive_file_limit,
-};
+pub(crate) use system::signals::{HeldSignals, end_by, run_as_helper, start_bound, survive_file_limit};
 pub(crate) use system::{MORE_MEMORY, NOT_HERE, kill};
 pub(crate) use system::{executable, files, layer_place, manifests, own_folder, processes};
 

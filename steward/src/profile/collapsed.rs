@@ -1,4 +1,5 @@
-//! Collapsed stacks: `owner;command;size class;outermost;..;innermost 4096`, one line a stack, as tools for flame graphs read them.
+//! Collapsed stacks: `owner;command;size class;outermost;..;innermost 4096`, one line a stack, as tools for flame
+//! graphs read them.
 
 #![forbid(unsafe_code)]
 
@@ -14,12 +15,7 @@ pub(super) fn collapsed(input: ProfileInput<'_>) -> String {
     for site in input.sites() {
         let weight = if has_totals { site.at_peak } else { site.left };
         let frames = site.frames.iter().rev().map(|frame| &frame.function);
-        let stack: Vec<_> = site
-            .labels
-            .iter()
-            .chain(frames)
-            .map(|name| clean(name))
-            .collect();
+        let stack: Vec<_> = site.labels.iter().chain(frames).map(|name| clean(name)).collect();
         if weight.bytes > 0 {
             let sum = lines.entry(stack.join(";")).or_default();
             *sum = sum.saturating_add(weight.bytes);

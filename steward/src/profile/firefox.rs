@@ -1,5 +1,5 @@
-//! The Firefox Profiler's processed format: a sample for each allocation and free, markers for phases and commands, and a counter of live
-//! bytes for each scope. Its view "Retained Memory" shows blocks that were not freed.
+//! The Firefox Profiler's processed format: a sample for each allocation and free, markers for phases and commands, and
+//! a counter of live bytes for each scope. Its view "Retained Memory" shows blocks that were not freed.
 
 #![forbid(unsafe_code)]
 
@@ -8,8 +8,8 @@ use std::time::SystemTime;
 
 use alloc_core::Scope;
 use fxprof_processed_profile::{
-    CategoryColor, CategoryHandle, Frame, FrameFlags, FrameInfo, GraphColor, MarkerTiming,
-    ProcessHandle, Profile, SamplingInterval, StackHandle, ThreadHandle, Timestamp,
+    CategoryColor, CategoryHandle, Frame, FrameFlags, FrameInfo, GraphColor, MarkerTiming, ProcessHandle, Profile,
+    SamplingInterval, StackHandle, ThreadHandle, Timestamp,
 };
 use vk_report::report::origins::{CommandSpan, EventLog};
 use vk_report::report::{Phase, Report};
@@ -39,20 +39,13 @@ struct ProcessWriter<'p> {
 }
 
 pub(super) fn firefox(input: ProfileInput<'_>) -> Result<String, serde_json::Error> {
-    let mut profile = Profile::new(
-        "Steward",
-        SystemTime::now().into(),
-        SamplingInterval::from_millis(1),
-    );
+    let mut profile = Profile::new("Steward", SystemTime::now().into(), SamplingInterval::from_millis(1));
     profile.set_os_name(std::env::consts::OS);
     // Functions already have names.
     profile.set_symbolicated(true);
     let mut categories = HashMap::new();
     for (scope, color, _) in SCOPES {
-        categories.insert(
-            scope.name(),
-            profile.add_category(&scope_label(scope), color),
-        );
+        categories.insert(scope.name(), profile.add_category(&scope_label(scope), color));
     }
     let mut counters = ScopeCounters::default();
     for report in input.reports {
@@ -61,12 +54,7 @@ pub(super) fn firefox(input: ProfileInput<'_>) -> Result<String, serde_json::Err
         profile.set_thread_name(main, "host memory");
         profile.set_thread_show_markers_in_timeline(main, true);
         profile.add_initial_visible_thread(main);
-        let mut writer = ProcessWriter {
-            profile: &mut profile,
-            process,
-            main,
-            categories: &categories,
-        };
+        let mut writer = ProcessWriter { profile: &mut profile, process, main, categories: &categories };
         let sites = super::sites::of(report);
         match input.events.filter(|_| report.call_sites.is_some()) {
             Some(events) => writer.run(report, &sites, events, &mut counters),
@@ -85,23 +73,11 @@ fn at(nanoseconds: u64) -> Timestamp {
 }
 
 impl ProcessWriter<'_> {
-    fn run(
-        &mut self,
-        report: &Report,
-        sites: &[ProfileSite],
-        events: &EventLog,
-        counters: &mut ScopeCounters,
-    ) {
+    fn run(&mut self, report: &Report, sites: &[ProfileSite], events: &EventLog, counters: &mut ScopeCounters) {
         let stacks: Vec<_> = sites.iter().map(|site| self.stack(site)).collect();
         for change in events.blocks.iter().filter(|change| change.bytes != 0) {
             let stack = stacks.get(change.site).copied().flatten();
-            self.profile.add_allocation_sample(
-                self.main,
-                at(change.at),
-                stack,
-                change.block,
-                change.bytes,
-            );
+            self.profile.add_allocation_sample(self.main, at(change.at), stack, change.block, change.bytes);
         }
         self.phases(&report.phases, &events.phase_ends);
         self.commands(&events.commands);
@@ -120,8 +96,7 @@ impl ProcessWriter<'_> {
         for (number, site) in (1..).zip(sites) {
             let stack = self.stack(site);
             let bytes = i64::try_from(site.left.bytes).unwrap_or(i64::MAX);
-            self.profile
-                .add_allocation_sample(self.main, at(0), stack, number, bytes);
+            self.profile.add_allocation_sample(self.main, at(0), stack, number, bytes);
         }
     }
 
@@ -140,8 +115,7 @@ impl ProcessWriter<'_> {
                 flags: FrameFlags::empty(),
             })
             .collect();
-        self.profile
-            .intern_stack_frames(self.main, frames.into_iter())
+        self.profile.intern_stack_frames(self.main, frames.into_iter())
     }
 
     fn phases(&mut self, phases: &[Phase], ends: &[u64]) {
@@ -160,10 +134,8 @@ impl ProcessWriter<'_> {
             let number = u32::try_from(command.thread).unwrap_or(u32::MAX);
             let thread = *threads.entry(command.thread).or_insert_with(|| {
                 let thread = self.profile.add_thread(self.process, number, at(0), false);
-                self.profile
-                    .set_thread_name(thread, &format!("commands of thread {number}"));
-                self.profile
-                    .set_thread_show_markers_in_timeline(thread, true);
+                self.profile.set_thread_name(thread, &format!("commands of thread {number}"));
+                self.profile.set_thread_show_markers_in_timeline(thread, true);
                 self.profile.add_initial_visible_thread(thread);
                 thread
             });

@@ -28,26 +28,22 @@ pub enum ProfileFormat {
 }
 
 impl ProfileFormat {
-    /// By the name's ending: `.folded` and `.collapsed` are collapsed stacks; everything else is the Firefox Profiler's. In any case of
-    /// letters.
+    /// By the name's ending: `.folded` and `.collapsed` are collapsed stacks; everything else is the Firefox
+    /// Profiler's. In any case of letters.
     #[must_use]
     pub fn of(file: &Path) -> Self {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let name = name.to_ascii_lowercase();
         let mut collapsed = [".folded", ".collapsed"].iter();
-        if collapsed.any(|ending| name.ends_with(ending)) {
-            Self::Collapsed
-        } else {
-            Self::Firefox
-        }
+        if collapsed.any(|ending| name.ends_with(ending)) { Self::Collapsed } else { Self::Firefox }
     }
 }
 
 /// The data of a profile: one run, or the processes of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct ProfileInput<'r> {
-    /// One report for each process, with named functions. A report with call sites has all blocks of its run; other reports have the blocks that
-    /// are live at the end.
+    /// One report for each process, with named functions. A report with call sites has all blocks of its run; other
+    /// reports have the blocks that are live at the end.
     pub reports: &'r [Report],
     /// The events in the order of time, of one report with call sites.
     pub events: Option<&'r EventLog>,
@@ -57,10 +53,7 @@ pub struct ProfileInput<'r> {
 ///
 /// # Errors
 /// Never: the data is valid, and is written into memory.
-pub fn profile(
-    input: ProfileInput<'_>,
-    format: ProfileFormat,
-) -> Result<String, serde_json::Error> {
+pub fn profile(input: ProfileInput<'_>, format: ProfileFormat) -> Result<String, serde_json::Error> {
     match format {
         ProfileFormat::Firefox => firefox::firefox(input),
         ProfileFormat::Collapsed => Ok(collapsed::collapsed(input)),
@@ -69,9 +62,7 @@ pub fn profile(
 
 impl ProfileInput<'_> {
     fn has_totals(&self) -> bool {
-        self.reports
-            .iter()
-            .all(|report| report.call_sites.is_some())
+        self.reports.iter().all(|report| report.call_sites.is_some())
     }
 
     /// With several processes the outermost label is the process.
@@ -80,9 +71,7 @@ impl ProfileInput<'_> {
         let of = |report| {
             let mut sites = sites::of(report);
             if several {
-                sites
-                    .iter_mut()
-                    .for_each(|site| site.labels.insert(0, title(report)));
+                sites.iter_mut().for_each(|site| site.labels.insert(0, title(report)));
             }
             sites
         };
@@ -94,11 +83,7 @@ fn title(report: &Report) -> String {
     one_line(&match &report.source {
         Source::Driver { name, version, .. } => format!("{name} {version}"),
         Source::Trace { file, .. } => file.clone(),
-        Source::Program {
-            executable,
-            process,
-            ..
-        } => format!("{executable}, process {process}"),
+        Source::Program { executable, process, .. } => format!("{executable}, process {process}"),
     })
 }
 

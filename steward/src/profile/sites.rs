@@ -35,11 +35,7 @@ impl fmt::Display for FrameName {
 /// Without call sites, the sites are of the report's live blocks.
 pub(super) fn of(report: &Report) -> Vec<ProfileSite> {
     match (&report.call_sites, &report.leaks) {
-        (Some(sites), _) => sites
-            .sites
-            .iter()
-            .map(|site| of_site(sites, site))
-            .collect(),
+        (Some(sites), _) => sites.sites.iter().map(|site| of_site(sites, site)).collect(),
         (None, Some(leaks)) => leaks.stacks.iter().flat_map(of_leak).collect(),
         (None, None) => Vec::new(),
     }
@@ -62,21 +58,12 @@ fn of_site(sites: &CallSites, site: &CallSite) -> ProfileSite {
 /// Objects and host memory are separate: objects are mostly device memory.
 fn of_leak(leak: &LeakStack) -> impl Iterator<Item = ProfileSite> {
     let frames: Vec<_> = leak.frames.iter().flat_map(names).collect();
-    let parts = [
-        ("host memory for", leak.blocks),
-        ("objects, as created:", leak.objects),
-    ];
+    let parts = [("host memory for", leak.blocks), ("objects, as created:", leak.objects)];
     let site = move |(what, count): (&str, vk_report::report::LeakCount)| {
         (count.live > 0).then(|| ProfileSite {
-            labels: vec![
-                one_line(&format!("{what} {}", leak.kind)),
-                command(&leak.command),
-            ],
+            labels: vec![one_line(&format!("{what} {}", leak.kind)), command(&leak.command)],
             frames: frames.clone(),
-            left: BlockSum {
-                blocks: count.live,
-                bytes: count.bytes,
-            },
+            left: BlockSum { blocks: count.live, bytes: count.bytes },
             ..ProfileSite::default()
         })
     };
@@ -104,10 +91,7 @@ fn names(frame: &LeakFrame) -> Vec<FrameName> {
             "" => frame.address.clone(),
             file => format!("{file}+{}", frame.offset),
         };
-        return vec![FrameName {
-            function: one_line(&function),
-            place: String::new(),
-        }];
+        return vec![FrameName { function: one_line(&function), place: String::new() }];
     }
     frame.functions.iter().map(|text| split(text)).collect()
 }
@@ -115,14 +99,8 @@ fn names(frame: &LeakFrame) -> Vec<FrameName> {
 /// Arguments of a function may contain commas as well, but end with brackets.
 fn split(text: &str) -> FrameName {
     let is_place = |place: &str| !place.is_empty() && !place.contains([')', '>', '}']);
-    let (function, place) = text
-        .rsplit_once(", ")
-        .filter(|(_, place)| is_place(place))
-        .unwrap_or((text, ""));
-    FrameName {
-        function: one_line(function),
-        place: one_line(place),
-    }
+    let (function, place) = text.rsplit_once(", ").filter(|(_, place)| is_place(place)).unwrap_or((text, ""));
+    FrameName { function: one_line(function), place: one_line(place) }
 }
 
 #[cfg(test)]

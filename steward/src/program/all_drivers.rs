@@ -1,4 +1,5 @@
-//! What a command says of a driver, and `--driver all`: one driver after the other, each in child processes that see no other.
+//! What a command says of a driver, and `--driver all`: one driver after the other, each in child processes that see no
+//! other.
 
 use std::io::Write;
 use std::slice;
@@ -33,12 +34,7 @@ impl Serialize for DriverResult {
 
 impl DriverResult {
     fn without_report(text: String, page: CheckedDriver, outcome: Outcome) -> Self {
-        Self {
-            text,
-            check: None,
-            page,
-            outcome,
-        }
+        Self { text, check: None, page, outcome }
     }
 
     fn of_crash(driver: &str, why: &str, format: &str) -> Self {
@@ -56,9 +52,7 @@ impl DriverResult {
         out: &mut dyn Write,
     ) -> Result<Outcome, ProgramError> {
         let profiled = match &self.page.report {
-            ReportOrList::Report(report) => {
-                outputs::write_profile(output, slice::from_ref(&**report), events, out)
-            }
+            ReportOrList::Report(report) => outputs::write_profile(output, slice::from_ref(&**report), events, out),
             ReportOrList::Failed(_) => Ok(()),
         };
         let page = || Ok(html_of_checks(slice::from_ref(&self.page))?);
@@ -68,7 +62,8 @@ impl DriverResult {
     }
 }
 
-/// The report of a driver's crash is written in all formats, also to the error output if the standard output is for programs.
+/// The report of a driver's crash is written in all formats, also to the error output if the standard output is for
+/// programs.
 pub(super) fn or_report(
     ended: Result<Outcome, ProgramError>,
     format: &str,
@@ -85,7 +80,8 @@ pub(super) fn or_report(
     DriverResult::of_crash(&driver, &why, format).write(None, output, out)
 }
 
-/// The results of the drivers, of which a number could not be run. Such a driver has an object with `error` in the array of data.
+/// The results of the drivers, of which a number could not be run. Such a driver has an object with `error` in the
+/// array of data.
 pub(super) fn results(
     drivers: impl IntoIterator<Item = Selected>,
     format: &str,
@@ -96,9 +92,7 @@ pub(super) fn results(
         results.push(match one(&selected) {
             Ok(result) => result,
             Err(error @ ProgramError::Interrupted(_)) => return Err(error),
-            Err(ProgramError::Drive(DriveError::Died { driver, how })) => {
-                DriverResult::of_crash(&driver, &how, format)
-            }
+            Err(ProgramError::Drive(DriveError::Died { driver, how })) => DriverResult::of_crash(&driver, &how, format),
             Err(error) => {
                 failed += 1;
                 let (driver, why) = (selected.info.title(), error.to_string());
@@ -130,15 +124,12 @@ pub(super) fn each(
 ) -> Result<Outcome, ProgramError> {
     let listing = driver_list::listing()?;
     let (results, failed) = results(listing.selected(is_direct), format, one)?;
-    let mut text: String = results
-        .iter()
-        .map(|result| format!("{}\n", result.text))
-        .collect();
+    let mut text: String = results.iter().map(|result| format!("{}\n", result.text)).collect();
     for refusal in &listing.refused {
-        let name = refusal.manifest.as_deref().map_or_else(
-            || "the loader's own choice".into(),
-            |path| path.display().to_string(),
-        );
+        let name = refusal
+            .manifest
+            .as_deref()
+            .map_or_else(|| "the loader's own choice".into(), |path| path.display().to_string());
         text += &format!("driver: {name} shows no device: {}\n", refusal.reason);
     }
     let pages = || results.iter().map(|result| result.page.clone());

@@ -28,28 +28,15 @@ struct Run {
 
 pub(super) fn check(check: &Check, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     // Refuse an invalid file before the runs.
-    check
-        .write_expect
-        .as_deref()
-        .map_or(Ok(None), written_before)?;
+    check.write_expect.as_deref().map_or(Ok(None), written_before)?;
     if let Some(file) = &check.trace {
         return trace(file, check, out);
     }
     let guarding = Guarding::from(check.guarding);
     let run = |selected: &Selected, rounds| {
-        let options = Drive {
-            seed: check.seed,
-            rounds,
-            no_coverage: true,
-            ..Drive::default()
-        };
-        drive::drive(
-            selected,
-            &options,
-            &guarding,
-            outputs::stacks(&check.output),
-        )
-        .map(|driven| Run::of(driven, selected.title()))
+        let options = Drive { seed: check.seed, rounds, no_coverage: true, ..Drive::default() };
+        drive::drive(selected, &options, &guarding, outputs::stacks(&check.output))
+            .map(|driven| Run::of(driven, selected.title()))
     };
     if check.driver.as_deref().is_some_and(is_all) {
         let one = |selected: &Selected| judged(&mut run(selected, check.rounds)?, check);
@@ -70,11 +57,9 @@ pub(super) fn check(check: &Check, out: &mut dyn Write) -> Result<Outcome, Progr
 fn trace(file: &str, check: &Check, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let driven = replayed(&TraceFile::open(file)?, &check.output)?;
     let driver = match &driven.report.source {
-        Source::Trace { driver: name, .. }
-        | Source::Driver { name, .. }
-        | Source::Program {
-            executable: name, ..
-        } => name.clone(),
+        Source::Trace { driver: name, .. } | Source::Driver { name, .. } | Source::Program { executable: name, .. } => {
+            name.clone()
+        }
     };
     let run = Run::of(driven, driver);
     match &check.write_expect {
@@ -86,12 +71,7 @@ fn trace(file: &str, check: &Check, out: &mut dyn Write) -> Result<Outcome, Prog
 impl Run {
     fn of(Driven { report, events }: Driven, driver: String) -> Self {
         let (how, rounds) = match &report.source {
-            Source::Driver {
-                seed,
-                rounds,
-                commands,
-                ..
-            } => {
+            Source::Driver { seed, rounds, commands, .. } => {
                 let s = if *rounds == 1 { "" } else { "s" };
                 let how = format!("{rounds} round{s} with seed {seed}, {commands} commands");
                 // A run that ended early has no complete rounds.
@@ -100,13 +80,7 @@ impl Run {
             Source::Trace { file, lines, .. } => (format!("the trace {file}, {lines} lines"), None),
             Source::Program { commands, .. } => (format!("a program, {commands} commands"), None),
         };
-        Self {
-            driver,
-            how,
-            rounds,
-            report,
-            events,
-        }
+        Self { driver, how, rounds, report, events }
     }
 }
 
@@ -140,10 +114,7 @@ fn judged(run: &mut Run, check: &Check) -> Result<DriverResult, ProgramError> {
     Ok(DriverResult {
         text: checked.to_string(),
         check: Some(checked.to_json()),
-        page: CheckedDriver {
-            report: ReportOrList::Report(Box::new(report.clone())),
-            check: Some(checked.summary()),
-        },
+        page: CheckedDriver { report: ReportOrList::Report(Box::new(report.clone())), check: Some(checked.summary()) },
         outcome: Outcome::of(checked.is_as_expected()),
     })
 }
@@ -186,41 +157,28 @@ pub(super) fn write_file(file: &Path, fitted: &Expectations) -> Result<String, P
     write_and_say(file, format!("{head}{text}").as_bytes())?;
     let findings = &fitted.findings;
     let unexplained = findings.iter().filter(|one| one.cause.is_empty()).count();
-    Ok(format!(
-        "{}: {} findings, {unexplained} without a cause",
-        file.display(),
-        findings.len()
-    ))
+    Ok(format!("{}: {} findings, {unexplained} without a cause", file.display(), findings.len()))
 }
 
-/// The old expectations are read to keep their causes. A file of another kind is refused: it was probably named by mistake, and would be
-/// lost.
+/// The old expectations are read to keep their causes. A file of another kind is refused: it was probably named by
+/// mistake, and would be lost.
 pub(super) fn written_before(file: &Path) -> Result<Option<Expectations>, ProgramError> {
     // Reading a pipe would wait for its writer.
     if std::fs::metadata(file).is_ok_and(|there| !there.is_file()) {
         return Ok(None);
     }
-    let other = |reason: String| ProgramError::NotExpectations {
-        file: file.display().to_string(),
-        reason,
-    };
+    let other = |reason: String| ProgramError::NotExpectations { file: file.display().to_string(), reason };
     match input::text(file) {
         Ok(text) if text.trim().is_empty() => Ok(None),
-        Ok(text) => Expectations::parse(&text)
-            .map(Some)
-            .map_err(|fault| other(fault.to_string())),
+        Ok(text) => Expectations::parse(&text).map(Some).map_err(|fault| other(fault.to_string())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(other(error.to_string())),
     }
 }
 
-fn expected_of(
-    driver: &str,
-    named: Option<&str>,
-) -> Result<Option<(String, Expectations)>, ProgramError> {
+fn expected_of(driver: &str, named: Option<&str>) -> Result<Option<(String, Expectations)>, ProgramError> {
     let Some(name) = named else {
-        let bundled = expectations::of_driver(driver)
-            .map_err(|fault| wrong("the bundled expectations", fault))?;
+        let bundled = expectations::of_driver(driver).map_err(|fault| wrong("the bundled expectations", fault))?;
         return Ok(bundled.map(|(bundled, known)| (format!("{} (bundled)", bundled.name), known)));
     };
     let (name, known) = expectations_named(name)?;
@@ -232,11 +190,7 @@ fn about(driver: &str, file: &str, known: Expectations) -> Result<Expectations, 
     if known.is_about(driver) {
         return Ok(known);
     }
-    Err(ProgramError::OtherDriver {
-        file: file.to_owned(),
-        about: known.driver,
-        driver: driver.to_owned(),
-    })
+    Err(ProgramError::OtherDriver { file: file.to_owned(), about: known.driver, driver: driver.to_owned() })
 }
 
 pub(super) fn expectations_named(name: &str) -> Result<(String, Expectations), ProgramError> {
@@ -245,10 +199,7 @@ pub(super) fn expectations_named(name: &str) -> Result<(String, Expectations), P
         Err(reason) => match expectations::named(name) {
             Some(bundled) => (format!("{name} (bundled)"), bundled.text.to_owned()),
             None => {
-                return Err(ProgramError::NoExpectations {
-                    file: name.to_owned(),
-                    reason,
-                });
+                return Err(ProgramError::NoExpectations { file: name.to_owned(), reason });
             }
         },
     };
@@ -257,8 +208,5 @@ pub(super) fn expectations_named(name: &str) -> Result<(String, Expectations), P
 }
 
 fn wrong(file: &str, fault: expectations::FileFault) -> ProgramError {
-    ProgramError::Expectations {
-        file: file.to_owned(),
-        fault,
-    }
+    ProgramError::Expectations { file: file.to_owned(), fault }
 }

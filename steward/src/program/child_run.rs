@@ -14,29 +14,17 @@ pub(super) fn sentence(
 ) -> String {
     let ended = ended(status);
     let Some((plan, refusals)) = refusals else {
-        let place = last.map_or(
-            "before its first command".to_owned(),
-            |(command, number)| format!("in or after {command}, command {number} with callbacks"),
-        );
+        let place = last.map_or("before its first command".to_owned(), |(command, number)| {
+            format!("in or after {command}, command {number} with callbacks")
+        });
         // This program's own code, which runs there too, ends so when memory is short, and has said it.
         let unless = match ended_by(status) {
-            Some(signal) if is_abort(signal) => {
-                ", unless the lines above say that memory was short"
-            }
+            Some(signal) if is_abort(signal) => ", unless the lines above say that memory was short",
             _ => "",
         };
-        return format!(
-            "the driver's process {ended} {place}: report it to the driver's maintainers{unless}"
-        );
+        return format!("the driver's process {ended} {place}: report it to the driver's maintainers{unless}");
     };
-    let Some(Refusal {
-        command,
-        serial,
-        owner,
-        scope,
-        bytes,
-    }) = &refusals.last
-    else {
+    let Some(Refusal { command, serial, owner, scope, bytes }) = &refusals.last else {
         return format!(
             "the driver's process {ended} before a request was refused ({plan}): what ended it is not the refusal"
         );
@@ -46,10 +34,7 @@ pub(super) fn sentence(
     } else {
         format!("in {command}, command {serial}")
     };
-    let (refused, s) = (
-        refusals.refused,
-        if refusals.refused == 1 { "" } else { "s" },
-    );
+    let (refused, s) = (refusals.refused, if refusals.refused == 1 { "" } else { "s" });
     one_line(&format!(
         "the driver's process {ended} after {refused} request{s} had been refused on purpose ({plan}), the last {place}: {bytes} charged bytes of \
          scope {scope}, asked of the callbacks of {owner}; a driver must answer ERROR_OUT_OF_HOST_MEMORY then"
@@ -74,32 +59,16 @@ mod tests {
         let aborted = ExitStatus::from_raw(libc::SIGABRT);
         let none = ("nth=9".to_owned(), RefusalLog::default());
         let none = sentence(aborted, None, Some(&none));
-        assert!(
-            none.contains("crashed (SIGABRT) before a request was refused (nth=9)"),
-            "{none}"
-        );
+        assert!(none.contains("crashed (SIGABRT) before a request was refused (nth=9)"), "{none}");
         let command = "vkCmdDraw".to_owned();
-        let last = Refusal {
-            command,
-            serial: 7,
-            owner: "VkDevice".into(),
-            scope: "object".into(),
-            bytes: 64,
-        };
-        let refusals = RefusalLog {
-            refused: 2,
-            last: Some(last),
-            ..RefusalLog::default()
-        };
+        let last = Refusal { command, serial: 7, owner: "VkDevice".into(), scope: "object".into(), bytes: 64 };
+        let refusals = RefusalLog { refused: 2, last: Some(last), ..RefusalLog::default() };
         let crashed = ExitStatus::from_raw(libc::SIGSEGV);
         let after = sentence(crashed, None, Some(&("from=9".to_owned(), refusals)));
-        assert!(
-            after.contains("after 2 requests had been refused on purpose (from=9), the last in vkCmdDraw, command 7: 64 charged bytes")
-        );
-        assert!(
-            after.contains("of scope object, asked of the callbacks of VkDevice;"),
-            "{after}"
-        );
+        assert!(after.contains(
+            "after 2 requests had been refused on purpose (from=9), the last in vkCmdDraw, command 7: 64 charged bytes"
+        ));
+        assert!(after.contains("of scope object, asked of the callbacks of VkDevice;"), "{after}");
     }
 
     #[test]
@@ -114,14 +83,8 @@ mod tests {
     fn a_crash_without_a_refusal_says_where_it_was() {
         let crashed = ExitStatus::from_raw(libc::SIGSEGV);
         let said = sentence(crashed, Some(("vkCreateDevice", 3)), None);
-        assert!(
-            said.contains("crashed (SIGSEGV) in or after vkCreateDevice, command 3"),
-            "{said}"
-        );
+        assert!(said.contains("crashed (SIGSEGV) in or after vkCreateDevice, command 3"), "{said}");
         let said = sentence(crashed, None, None);
-        assert!(
-            said.contains("(SIGSEGV) before its first command"),
-            "{said}"
-        );
+        assert!(said.contains("(SIGSEGV) before its first command"), "{said}");
     }
 }

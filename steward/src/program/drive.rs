@@ -65,13 +65,7 @@ pub(super) fn command(options: &Drive, out: &mut dyn Write) -> Result<Outcome, P
         if selected.is_direct {
             return Err(ProgramError::SweepDirect);
         }
-        return run::sweep_drive(
-            &unobserved(&selected, options),
-            &guarding,
-            runs,
-            output,
-            out,
-        );
+        return run::sweep_drive(&unobserved(&selected, options), &guarding, runs, output, out);
     }
     let ended = driven(&selected).and_then(|Driven { mut report, events }| {
         report.limits.extend(absent);
@@ -105,25 +99,17 @@ pub(super) fn drive(
     Ok(Driven { report, events })
 }
 
-fn coverage(
-    selected: &Selected,
-    (seed, rounds): (u32, u32),
-    took: Duration,
-) -> Result<Coverage, ProgramError> {
+fn coverage(selected: &Selected, (seed, rounds): (u32, u32), took: Duration) -> Result<Coverage, ProgramError> {
     let progress = Progress::new(&selected.title(), rounds.into());
     let step = |done, next: &str| progress.at(done, next);
     let mut signals = HeldSignals::new(ChildKind::Helper)?;
-    let folder = OwnFolder::new(own_folder::METER).map_err(|reason| CoverageError::Unwritable {
-        reason: reason.to_string(),
-    });
+    let folder =
+        OwnFolder::new(own_folder::METER).map_err(|reason| CoverageError::Unwritable { reason: reason.to_string() });
     let measured = folder.and_then(|folder| {
         let run = (seed, rounds, took);
         callback_coverage::measure(selected, run, folder.path(), &step, &mut signals)
     });
-    let measured = measured.unwrap_or_else(|error| Coverage {
-        absent: Some(error.to_string()),
-        ..Coverage::default()
-    });
+    let measured = measured.unwrap_or_else(|error| Coverage { absent: Some(error.to_string()), ..Coverage::default() });
     signals.interrupted()?;
     Ok(measured)
 }
@@ -141,8 +127,7 @@ fn run_child(
     (seed, guarding, stacks): (u32, &Guarding, Stacks),
     signals: &mut HeldSignals,
 ) -> Result<Ran, ProgramError> {
-    let folder =
-        OwnFolder::new(own_folder::DRIVE).map_err(|reason| RunError::NoFolder { reason })?;
+    let folder = OwnFolder::new(own_folder::DRIVE).map_err(|reason| RunError::NoFolder { reason })?;
     let refusals = folder.path().join(REFUSALS);
     let settings = faults::settings(guarding, &refusals);
     let job = Job {
@@ -153,9 +138,7 @@ fn run_child(
         check: !options.no_check,
         records: options.record.is_some(),
         stacks,
-        settings: settings
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
+        settings: settings.map(|(name, value)| (name.to_owned(), value)).collect(),
         folder: folder.path().to_owned(),
     };
     let began = Instant::now();
@@ -206,10 +189,7 @@ fn died(driver: &str, status: ExitStatus, guarding: &Guarding, folder: &Path) ->
         let log = RefusalLog::read(&folder.join(REFUSALS)).unwrap_or_default();
         (plan.to_string(), log)
     });
-    DriveError::Died {
-        driver: driver.to_owned(),
-        how: sentence(status, last, refusals.as_ref()),
-    }
+    DriveError::Died { driver: driver.to_owned(), how: sentence(status, last, refusals.as_ref()) }
 }
 
 fn seed(options: &Drive) -> u32 {
@@ -217,7 +197,5 @@ fn seed(options: &Drive) -> u32 {
 }
 
 fn seed_of_the_clock() -> u32 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.subsec_nanos() ^ time.as_secs() as u32)
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos() ^ time.as_secs() as u32)
 }

@@ -43,11 +43,7 @@ pub(super) fn command(options: &Drivers, out: &mut dyn Write) -> Result<Outcome,
 }
 
 fn run(selected: &Selected) -> Result<DriverResult, ProgramError> {
-    let options = Drive {
-        seed: Some(SEED),
-        rounds: ROUNDS,
-        ..Drive::default()
-    };
+    let options = Drive { seed: Some(SEED), rounds: ROUNDS, ..Drive::default() };
     let report = drive::drive(selected, &options, &Guarding::default(), Stacks::Blocks)?.report;
     Ok(shown(report, &Detail::default(), false, false))
 }

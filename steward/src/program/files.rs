@@ -54,8 +54,5 @@ fn write_to_reader(file: &Path, bytes: &[u8]) -> io::Result<Written> {
 }
 
 pub(super) fn unwritable(file: &Path, reason: io::Error) -> ProgramError {
-    ProgramError::Unwritable {
-        file: file.display().to_string(),
-        reason,
-    }
+    ProgramError::Unwritable { file: file.display().to_string(), reason }
 }

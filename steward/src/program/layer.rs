@@ -38,9 +38,7 @@ pub fn embed(library: Option<&'static [u8]>) {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayerError {
-    #[error(
-        "there is no folder for the user's data: set {DATA_VARIABLES}, or name a folder with --dir"
-    )]
+    #[error("there is no folder for the user's data: set {DATA_VARIABLES}, or name a folder with --dir")]
     NoDataFolder,
     #[error(
         "{0} cannot be named in a manifest: put the layer's library where the path is UTF-8 text of at most 900 bytes without quotes, backslashes and control characters"
@@ -54,9 +52,7 @@ pub enum LayerError {
         "the file system of {0} is mounted with `noexec`, so that no library is loaded from it: name another folder with XDG_DATA_HOME or --dir"
     )]
     NotExecutable(String),
-    #[error(
-        "{0} is not a manifest of this layer for the library beside it: it was left as it is; remove it yourself"
-    )]
+    #[error("{0} is not a manifest of this layer for the library beside it: it was left as it is; remove it yourself")]
     NotOurs(String),
 }
 
@@ -68,11 +64,7 @@ pub(super) fn layer(options: &LayerArgs, out: &mut dyn Write) -> Result<Outcome,
         Some(LayerAction::Uninstall(folder)) => Installed::below(folder)?.remove(out)?,
         None => {
             let library = named_file(options)?;
-            let manifest = if options.implicit {
-                implicit_manifest(&library)?
-            } else {
-                manifest(&library)?
-            };
+            let manifest = if options.implicit { implicit_manifest(&library)? } else { manifest(&library)? };
             writeln!(out, "{manifest}")?;
         }
     }
@@ -102,10 +94,7 @@ impl Installed {
         };
         // The loader resolves relative paths from the manifest.
         let folder = std::path::absolute(folder)?;
-        Ok(Self {
-            manifest: folder.join(MANIFEST),
-            library: folder.join(LIBRARY_FOLDER).join(LIBRARY),
-        })
+        Ok(Self { manifest: folder.join(MANIFEST), library: folder.join(LIBRARY_FOLDER).join(LIBRARY) })
     }
 
     fn write(&self, from: &Library, out: &mut dyn Write) -> Result<(), ProgramError> {
@@ -124,9 +113,7 @@ impl Installed {
         let manifest = manifest(&self.library)?;
         let library = from.bytes()?;
         // The library first: a manifest without one would make the loader complain.
-        let put = |file: &Path, bytes: &[u8]| {
-            write(file, bytes, SHARED).map_err(|reason| unwritable(file, reason))
-        };
+        let put = |file: &Path, bytes: &[u8]| write(file, bytes, SHARED).map_err(|reason| unwritable(file, reason));
         put(&self.library, &library)?;
         put(&self.manifest, manifest.as_bytes())?;
         writeln!(out, "wrote {}", self.library.display())?;
@@ -150,21 +137,12 @@ impl Installed {
             let _ = fs::remove_dir(folder);
         }
         if !is_installed && !was_listed {
-            writeln!(
-                out,
-                "{} is not there: nothing was removed",
-                self.manifest.display()
-            )?;
+            writeln!(out, "{} is not there: nothing was removed", self.manifest.display())?;
         }
         Ok(())
     }
 
-    fn said(
-        &self,
-        entry: io::Result<Option<String>>,
-        what: &str,
-        out: &mut dyn Write,
-    ) -> Result<bool, ProgramError> {
+    fn said(&self, entry: io::Result<Option<String>>, what: &str, out: &mut dyn Write) -> Result<bool, ProgramError> {
         let entry = entry.map_err(|reason| unwritable(&self.manifest, reason))?;
         if let Some(entry) = &entry {
             writeln!(out, "{what} {entry}")?;
@@ -193,7 +171,8 @@ pub(super) enum Library {
 }
 
 impl Library {
-    /// Looks once, so that what it says of another file is said once. The copy of `steward layer install --user` may be another version's.
+    /// Looks once, so that what it says of another file is said once. The copy of `steward layer install --user` may be
+    /// another version's.
     pub(super) fn find() -> Option<Self> {
         static FOUND: OnceLock<Option<Library>> = OnceLock::new();
         FOUND.get_or_init(Self::look).clone()
@@ -206,11 +185,7 @@ impl Library {
         }
         let program = env::current_exe().ok()?;
         let beside = program.parent()?;
-        let folders = [
-            beside.to_owned(),
-            beside.join("deps"),
-            beside.join("../lib/steward"),
-        ];
+        let folders = [beside.to_owned(), beside.join("deps"), beside.join("../lib/steward")];
         let files = folders.map(|folder| folder.join(LIBRARY)).into_iter();
         let mut files = files.filter(|file| file.is_file()).peekable();
         let other = files.peek().cloned();
@@ -278,10 +253,10 @@ fn build_id(library: &[u8]) -> Option<&[u8]> {
 
 pub(super) fn manifest(library: &Path) -> Result<String, LayerError> {
     let mut layer = description(library)?;
-    // For programs that chain `VkLayerSettingsCreateInfoEXT`. The loader reads the version as a string. An implicit layer does not offer it:
-    // loaders of 2023 list its extensions to every program, and then refuse those that they do not know.
-    layer["instance_extensions"] =
-        json!([{ "name": "VK_EXT_layer_settings", "spec_version": "2" }]);
+    // For programs that chain `VkLayerSettingsCreateInfoEXT`. The loader reads the version as a string. An implicit
+    // layer does not offer it: loaders of 2023 list its extensions to every program, and then refuse those that they do
+    // not know.
+    layer["instance_extensions"] = json!([{ "name": "VK_EXT_layer_settings", "spec_version": "2" }]);
     Ok(json!({ "file_format_version": "1.2.1", "layer": layer }).to_string())
 }
 
@@ -294,9 +269,7 @@ fn implicit_manifest(library: &Path) -> Result<String, LayerError> {
 }
 
 fn description(library: &Path) -> Result<Value, LayerError> {
-    let path = library
-        .to_str()
-        .filter(|path| path.len() <= MAX_PATH && path.chars().all(is_nameable));
+    let path = library.to_str().filter(|path| path.len() <= MAX_PATH && path.chars().all(is_nameable));
     let path = path.ok_or_else(|| LayerError::Unnameable(library.display().to_string()))?;
     Ok(json!({
         "name": LAYER,

@@ -27,9 +27,7 @@ fn pages() -> Result<Vec<(String, Vec<u8>)>, ProgramError> {
     let mut pages = Vec::new();
     let mut left = vec![program];
     while let Some(command) = left.pop() {
-        let commands = command
-            .get_subcommands()
-            .filter(|it| it.get_name() != "help");
+        let commands = command.get_subcommands().filter(|it| it.get_name() != "help");
         left.extend(commands.cloned());
         let page = Man::new(command);
         let mut text = Vec::new();
@@ -48,11 +46,7 @@ mod tests {
         let pages = pages().expect("written to memory");
         let names: Vec<_> = pages.iter().map(|(name, _)| &**name).collect();
         assert_eq!(names[0], "steward.1");
-        for name in [
-            "steward-run.1",
-            "steward-layer.1",
-            "steward-layer-install.1",
-        ] {
+        for name in ["steward-run.1", "steward-layer.1", "steward-layer-install.1"] {
             assert!(names.contains(&name), "{name}: {names:?}");
         }
         assert!(!names.iter().any(|name| name.contains("help")), "{names:?}");

@@ -24,10 +24,7 @@ mod tests {
     fn a_process_without_the_layer_is_left_alone() {
         let own = std::process::id().to_string();
         let refused = mark(&own, &mut Vec::new());
-        let not_found = ProgramError::Request(RequestError::NotFound {
-            named: own,
-            running: String::new(),
-        });
+        let not_found = ProgramError::Request(RequestError::NotFound { named: own, running: String::new() });
         let sentence = refused.map_err(|error| error.to_string());
         let expected = not_found.to_string();
         let (head, _) = expected.split_once(':').expect("a remedy");

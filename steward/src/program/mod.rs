@@ -52,19 +52,13 @@ pub enum Outcome {
 
 impl Outcome {
     fn of(is_as_expected: bool) -> Self {
-        if is_as_expected {
-            Self::Done
-        } else {
-            Self::Unexpected
-        }
+        if is_as_expected { Self::Done } else { Self::Unexpected }
     }
 }
 
 fn remedy(reason: &io::Error) -> &'static str {
     match reason.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free some space, or name a file on another disk"
-        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or name a file on another disk",
         io::ErrorKind::FileTooLarge => "raise the limit of file sizes (`ulimit -f`)",
         _ => "name a file in a folder that can be written to",
     }
@@ -104,9 +98,7 @@ pub enum ProgramError {
         reason: io::Error,
     },
     /// A file cannot be read.
-    #[error(
-        "{file} cannot be read ({reason}): name a file with the reports of a guard, or `-` for the standard input"
-    )]
+    #[error("{file} cannot be read ({reason}): name a file with the reports of a guard, or `-` for the standard input")]
     Unreadable {
         /// The file.
         file: String,
@@ -182,9 +174,7 @@ pub enum ProgramError {
         reason: io::Error,
     },
     /// The file is invalid.
-    #[error(
-        "{file}, {fault}: if it is a list of --write-expect, correct that line; else name another file"
-    )]
+    #[error("{file}, {fault}: if it is a list of --write-expect, correct that line; else name another file")]
     Expectations {
         /// The file.
         file: String,
@@ -192,9 +182,7 @@ pub enum ProgramError {
         fault: FileFault,
     },
     /// The file is about another driver.
-    #[error(
-        "{file} is about the driver \"{about}\", and this is \"{driver}\": name another file, or none"
-    )]
+    #[error("{file} is about the driver \"{about}\", and this is \"{driver}\": name another file, or none")]
     OtherDriver {
         /// The file.
         file: String,
@@ -294,9 +282,7 @@ pub fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
         Some(Command::Diff(options)) => return diff(options, out),
         Some(Command::Drivers(options)) => return driver_list::command(options, out),
         Some(Command::Symbols(options)) => symbols::symbols(options, out),
-        Some(Command::Rules { json }) => {
-            outputs::write_data(json, &rules::text(), &rules::as_data(), out)
-        }
+        Some(Command::Rules { json }) => outputs::write_data(json, &rules::text(), &rules::as_data(), out),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::shown(), "steward", &mut script);
@@ -341,10 +327,7 @@ fn shown(mut report: Report, detail: &Detail, exit_code: bool, names_sites: bool
         text: text.to_string(),
         check: None,
         outcome: Outcome::of(report.is_clean() && !is_failure),
-        page: CheckedDriver {
-            report: ReportOrList::Report(Box::new(report)),
-            check: None,
-        },
+        page: CheckedDriver { report: ReportOrList::Report(Box::new(report)), check: None },
     }
 }
 
@@ -362,10 +345,7 @@ fn diff(options: &DiffArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError
         ignore: options.ignore.clone(),
         all: options.all,
     };
-    let diffs: Vec<_> = Diff::all(&before, &after)
-        .into_iter()
-        .map(|diff| diff.filtered(&filter))
-        .collect();
+    let diffs: Vec<_> = Diff::all(&before, &after).into_iter().map(|diff| diff.filtered(&filter)).collect();
     let text: Vec<_> = diffs.iter().map(ToString::to_string).collect();
     match diffs.as_slice() {
         [one] => outputs::write_data(&options.json, &text.concat(), one, out),

@@ -12,25 +12,17 @@ pub(super) fn check(all: &[NamedFile]) -> Result<(), ProgramError> {
     for (at, one) in all.iter().enumerate() {
         if let Some(other) = all.iter().take(at).find(|other| clash(one, other)) {
             let [first, second] = [other.by, one.by].map(str::to_owned);
-            return Err(ProgramError::SameFile {
-                first,
-                second,
-                file: one.file.display().to_string(),
-            });
+            return Err(ProgramError::SameFile { first, second, file: one.file.display().to_string() });
         }
         if is_standard(one) && matches!(one.by, "--record" | "--write-expect" | "--text") {
-            return Err(ProgramError::NoFile {
-                by: one.by.to_owned(),
-            });
+            return Err(ProgramError::NoFile { by: one.by.to_owned() });
         }
     }
     let read = all.iter().filter(|one| !one.is_written && is_standard(one));
     if read.count() > 1 {
         return Err(ProgramError::ReadTwice);
     }
-    all.iter()
-        .filter(|one| one.is_written && !is_standard(one))
-        .try_for_each(|one| files::check(&one.file))
+    all.iter().filter(|one| one.is_written && !is_standard(one)).try_for_each(|one| files::check(&one.file))
 }
 
 fn is_standard(named: &NamedFile) -> bool {
@@ -54,10 +46,7 @@ fn place(file: &Path) -> Option<PathBuf> {
     match fs::canonicalize(file) {
         Ok(there) => there.is_file().then_some(there),
         Err(_) => {
-            let folder = file
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty())
-                .unwrap_or(Path::new("."));
+            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             Some(fs::canonicalize(folder).ok()?.join(file.file_name()?))
         }
     }

@@ -44,21 +44,14 @@ pub(super) fn write_data(
     data: &impl Serialize,
     out: &mut dyn Write,
 ) -> Result<(), ProgramError> {
-    let output = Output {
-        json: json.clone(),
-        ..Output::default()
-    };
+    let output = Output { json: json.clone(), ..Output::default() };
     write(&output, text, data, || Ok(String::new()), out)
 }
 
 pub(super) fn recorder(output: &Output) -> SiteRecorder {
     let format = output.profile.as_deref().map(ProfileFormat::of);
     let recorder = SiteRecorder::default();
-    if format == Some(ProfileFormat::Firefox) {
-        recorder.with_events()
-    } else {
-        recorder
-    }
+    if format == Some(ProfileFormat::Firefox) { recorder.with_events() } else { recorder }
 }
 
 pub(super) fn stacks(output: &Output) -> Stacks {
@@ -78,8 +71,7 @@ pub(super) fn write_profile(
         return Ok(());
     };
     let input = ProfileInput { reports, events };
-    let text = profile(input, ProfileFormat::of(file))
-        .map_err(|error| files::unwritable(file, error.into()))?;
+    let text = profile(input, ProfileFormat::of(file)).map_err(|error| files::unwritable(file, error.into()))?;
     put(file, text, out)
 }
 
@@ -90,9 +82,7 @@ pub(super) fn name_sites(report: &mut Report) {
 }
 
 fn files(output: &Output) -> impl Iterator<Item = &PathBuf> {
-    [&output.json, &output.html, &output.profile]
-        .into_iter()
-        .flatten()
+    [&output.json, &output.html, &output.profile].into_iter().flatten()
 }
 
 pub(super) fn has_files(output: &Output) -> bool {

@@ -8,29 +8,18 @@ pub(super) fn text() -> String {
     let mut text = format!(
         "The rules of VkAllocationCallbacks: the numbers are the program's, the references the specification's. {} of {} are judged; what \
              breaks the others cannot be seen, and each says why.\n\n",
-        Rule::ALL
-            .iter()
-            .filter(|rule| !matches!(rule.sight, Sight::Never(_)))
-            .count(),
+        Rule::ALL.iter().filter(|rule| !matches!(rule.sight, Sight::Never(_))).count(),
         Rule::ALL.len()
     );
     for rule in Rule::ALL {
-        let Rule {
-            duty,
-            sight,
-            level,
-            text: rule_text,
-            reference,
-            ..
-        } = rule;
+        let Rule { duty, sight, level, text: rule_text, reference, .. } = rule;
         // A level weighs a breach that can be seen.
         let (weight, seen) = match sight {
             Sight::Never(why) => (String::new(), format!("not seen: {why}")),
             sight => (format!("{level}, "), format!("seen by: {sight}")),
         };
         let head = rule.to_string();
-        text +=
-            &format!("{head:<3} {rule_text}\n    {weight}duty of: {duty}; {seen}; {reference}\n");
+        text += &format!("{head:<3} {rule_text}\n    {weight}duty of: {duty}; {seen}; {reference}\n");
     }
     text
 }

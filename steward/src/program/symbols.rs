@@ -11,10 +11,7 @@ use crate::symbols::Symbols;
 
 pub(super) fn symbols(options: &SymbolsArgs, out: &mut dyn Write) -> Result<(), ProgramError> {
     let (_, bytes) = input::read(&options.reports);
-    let bytes = bytes.map_err(|reason| ProgramError::Unreadable {
-        file: options.reports.clone(),
-        reason,
-    })?;
+    let bytes = bytes.map_err(|reason| ProgramError::Unreadable { file: options.reports.clone(), reason })?;
     // The error output of a program may contain any bytes.
     let text = String::from_utf8_lossy(&bytes);
     let mut symbols = Symbols::default().all_frames(options.all_frames);
@@ -28,16 +25,10 @@ fn warn(symbols: &Symbols, options: &SymbolsArgs) {
     let mut err = io::stderr().lock();
     // A closed error output cannot be reported.
     for file in symbols.unread() {
-        let _ = writeln!(
-            err,
-            "steward: {file} cannot be read: its functions are not named"
-        );
+        let _ = writeln!(err, "steward: {file} cannot be read: its functions are not named");
     }
     let written = std::fs::metadata(&options.reports).and_then(|file| file.modified());
-    for file in written
-        .iter()
-        .flat_map(|written| symbols.younger_than(*written))
-    {
+    for file in written.iter().flat_map(|written| symbols.younger_than(*written)) {
         let _ = writeln!(
             err,
             "steward: {file} is younger than {}: the names of its functions may be wrong",
@@ -45,10 +36,6 @@ fn warn(symbols: &Symbols, options: &SymbolsArgs) {
         );
     }
     if !symbols.has_read() && symbols.unread().next().is_none() {
-        let _ = writeln!(
-            err,
-            "steward: no stack of a guard in {}: it comes out as it is",
-            options.reports
-        );
+        let _ = writeln!(err, "steward: no stack of a guard in {}: it comes out as it is", options.reports);
     }
 }

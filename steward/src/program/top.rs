@@ -13,18 +13,13 @@ use vk_report::units::bytes;
 use super::requests::processes_named;
 use super::{Outcome, ProgramError};
 use crate::cli::TopArgs;
-use crate::os::processes::{
-    all_states, is_there, listed, own_number, processes, sees_all, state_of,
-};
+use crate::os::processes::{all_states, is_there, listed, own_number, processes, sees_all, state_of};
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopError {
     #[error("{} cannot be read ({reason}): name the state file of a program with --state", file.display())]
-    Unreadable {
-        file: PathBuf,
-        reason: ReadStateError,
-    },
+    Unreadable { file: PathBuf, reason: ReadStateError },
     #[error(
         "process {0} has no state file: start its program with `steward run`, or with VK_STEWARD_MEMORY_STATE; it appears with the first instance"
     )]
@@ -46,10 +41,7 @@ pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, Pro
     let (file, known) = match (&options.state, &options.process) {
         (Some(file), _) => (file.clone(), None),
         (None, Some(named)) => match named.parse() {
-            Ok(process) => (
-                state_of(process).ok_or(TopError::NoState(process))?,
-                Some(process),
-            ),
+            Ok(process) => (state_of(process).ok_or(TopError::NoState(process))?, Some(process)),
             Err(_) => only_state(&processes_named(named)?)?,
         },
         (None, None) => only_state(&[])?,
@@ -85,9 +77,7 @@ impl Watched {
         let (process, state) = match (process, read(), before) {
             (Ok(process), Ok(state), _) => (process, state),
             // The run has ended, and removed its folder.
-            (_, Err(ReadStateError::Io(error)), Some(before))
-                if error.kind() == io::ErrorKind::NotFound =>
-            {
+            (_, Err(ReadStateError::Io(error)), Some(before)) if error.kind() == io::ErrorKind::NotFound => {
                 (Whereabouts::Ended, before.state.clone())
             }
             (Err(reason), ..) | (_, Err(reason), _) => {
@@ -113,16 +103,10 @@ impl Reading {
 
     fn head(&self, before: Option<&Self>) -> String {
         let state = &self.state;
-        let mut head = format!(
-            "process {}, {} commands begun",
-            state.process, state.commands
-        );
+        let mut head = format!("process {}, {} commands begun", state.process, state.commands);
         if let Some(rates) = self.rates(before, |state| Some(all_kinds(state))) {
             let [commands, allocations, taken] = rates;
-            head += &format!(
-                ", {commands} commands, {allocations} allocations and {} a second",
-                bytes(taken)
-            );
+            head += &format!(", {commands} commands, {allocations} allocations and {} a second", bytes(taken));
         }
         match self.process {
             Whereabouts::Here => {}
@@ -141,19 +125,11 @@ impl Reading {
     }
 
     /// Commands, allocations and bytes a second since `before`. The usage is none where nothing was used yet.
-    fn rates(
-        &self,
-        before: Option<&Self>,
-        usage: impl Fn(&State) -> Option<StateUsage>,
-    ) -> Option<[u64; 3]> {
+    fn rates(&self, before: Option<&Self>, usage: impl Fn(&State) -> Option<StateUsage>) -> Option<[u64; 3]> {
         let time = self.at.duration_since(before?.at).as_secs_f64();
         let totals = |reading: &Self| {
             let usage = usage(&reading.state).unwrap_or_default();
-            [
-                reading.state.commands,
-                usage.total_blocks,
-                usage.total_bytes,
-            ]
+            [reading.state.commands, usage.total_blocks, usage.total_bytes]
         };
         let (now, before) = (totals(self), totals(before?));
         let rate = |place: usize| (now[place].saturating_sub(before[place]) as f64 / time) as u64;
@@ -164,13 +140,8 @@ impl Reading {
 /// The peak is not known of all together.
 fn all_kinds(state: &State) -> StateUsage {
     let mut all = StateUsage::default();
-    for StateUsage {
-        live_bytes,
-        live_blocks,
-        total_bytes,
-        total_blocks,
-        ..
-    } in state.kinds.iter().map(|kind| kind.usage)
+    for StateUsage { live_bytes, live_blocks, total_bytes, total_blocks, .. } in
+        state.kinds.iter().map(|kind| kind.usage)
     {
         all.live_bytes = all.live_bytes.saturating_add(live_bytes);
         all.live_blocks = all.live_blocks.saturating_add(live_blocks);
@@ -222,9 +193,7 @@ fn only_state(of: &[u32]) -> Result<(PathBuf, Option<u32>), TopError> {
     found.sort();
     found.dedup_by_key(|(process, _)| *process);
     match &mut *found {
-        [] => Err(of
-            .first()
-            .map_or(TopError::NoProgram, |process| TopError::NoState(*process))),
+        [] => Err(of.first().map_or(TopError::NoProgram, |process| TopError::NoState(*process))),
         [(process, file)] => Ok((std::mem::take(file), Some(*process))),
         several => {
             let several: Vec<_> = several.iter().map(|(process, _)| *process).collect();

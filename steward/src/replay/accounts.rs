@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use alloc_core::Scope;
-use vk_report::report::{
-    ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler,
-};
+use vk_report::report::{ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler};
 
 const UNNAMED_PHASE: &str = "(no phase)";
 const UNNAMED_OWNER: &str = "requests without an owner";
@@ -55,10 +53,7 @@ pub(super) struct CountedBlock {
 
 impl Default for TraceAccounts {
     fn default() -> Self {
-        let unnamed = Account {
-            name: UNNAMED_OWNER.to_owned(),
-            ..Account::default()
-        };
+        let unnamed = Account { name: UNNAMED_OWNER.to_owned(), ..Account::default() };
         Self {
             accounts: vec![unnamed],
             places: HashMap::new(),
@@ -89,17 +84,11 @@ impl TraceAccounts {
             return;
         }
         self.places.insert(owner, self.accounts.len());
-        self.accounts.push(Account {
-            name: kind.to_owned(),
-            full_number: self.fullest_number,
-            ..Account::default()
-        });
+        self.accounts.push(Account { name: kind.to_owned(), full_number: self.fullest_number, ..Account::default() });
     }
 
     pub(super) fn name(&self, owner: u64) -> &str {
-        self.accounts
-            .get(self.place(owner))
-            .map_or(UNNAMED_OWNER, |account| &account.name)
+        self.accounts.get(self.place(owner)).map_or(UNNAMED_OWNER, |account| &account.name)
     }
 
     pub(super) fn begin_command(&mut self) {
@@ -108,11 +97,7 @@ impl TraceAccounts {
 
     pub(super) fn begin_phase(&mut self, name: &str) {
         self.phase_peak = self.all.live_bytes.sum();
-        self.running = Some(PhaseStart {
-            name: name.to_owned(),
-            commands: self.commands,
-            counts: self.all,
-        });
+        self.running = Some(PhaseStart { name: name.to_owned(), commands: self.commands, counts: self.all });
     }
 
     /// Returns whether more is live than at the end of every phase before.
@@ -151,12 +136,7 @@ impl TraceAccounts {
         if let Some(former) = self.blocks.remove(&block) {
             self.free(former);
         }
-        let held = CountedBlock {
-            account: self.place(owner),
-            scope,
-            requested: size,
-            bytes: self.countable(size),
-        };
+        let held = CountedBlock { account: self.place(owner), scope, requested: size, bytes: self.countable(size) };
         self.change(held, |counts, scope| {
             counts.blocks = plus(counts.blocks, scope, 1);
             counts.bytes = plus(counts.bytes, scope, held.bytes);
@@ -198,11 +178,7 @@ impl TraceAccounts {
             counts.live_bytes = minus(counts.live_bytes, scope, held.bytes);
             counts.live_bytes = plus(counts.live_bytes, scope, bytes);
         });
-        let resized = CountedBlock {
-            requested: size,
-            bytes,
-            ..held
-        };
+        let resized = CountedBlock { requested: size, bytes, ..held };
         self.put_back(block, resized);
     }
 
@@ -222,15 +198,10 @@ impl TraceAccounts {
                 total_bytes: account.counts.bytes.sum(),
             }
         };
-        let mut rows: Vec<_> = std::iter::once(top)
-            .chain(self.accounts.iter().map(row))
-            .collect();
+        let mut rows: Vec<_> = std::iter::once(top).chain(self.accounts.iter().map(row)).collect();
         ContextRow::sum_groups(&mut rows);
         let fullest = self.fullest.as_ref();
-        (
-            rows,
-            fullest.map(|(_, phase)| phase.clone()).unwrap_or_default(),
-        )
+        (rows, fullest.map(|(_, phase)| phase.clone()).unwrap_or_default())
     }
 
     pub(super) fn peak_bytes(&self) -> u64 {
@@ -252,10 +223,7 @@ impl TraceAccounts {
             }
         }
         let named = |(place, left): (usize, Leftover)| Leftover {
-            context: self
-                .accounts
-                .get(place)
-                .map_or(String::new(), |account| account.name.clone()),
+            context: self.accounts.get(place).map_or(String::new(), |account| account.name.clone()),
             ..left
         };
         leftovers.into_iter().map(named).collect()
@@ -263,14 +231,8 @@ impl TraceAccounts {
 
     pub(super) fn findings(&self) -> impl Iterator<Item = FindingRow> {
         let odd = [
-            (
-                self.impossible,
-                "sizes are more than can be had, and count as 0 bytes",
-            ),
-            (
-                self.redeclared,
-                "owners are declared again as another kind, and stay with their first account",
-            ),
+            (self.impossible, "sizes are more than can be had, and count as 0 bytes"),
+            (self.redeclared, "owners are declared again as another kind, and stay with their first account"),
         ];
         let odd = odd.into_iter().filter(|((count, _), _)| *count > 0);
         odd.map(|((count, line), what)| FindingRow {
@@ -311,21 +273,13 @@ impl TraceAccounts {
     }
 
     fn sample(&self) -> Sample {
-        Sample {
-            at: self.line,
-            phase: self.phases.len(),
-            live_by_scope: self.all.live_bytes,
-        }
+        Sample { at: self.line, phase: self.phases.len(), live_by_scope: self.all.live_bytes }
     }
 }
 
 impl Account {
     fn live_when_fullest(&self, fullest: u64) -> ByScope {
-        if self.full_number == fullest {
-            self.full
-        } else {
-            self.counts.live_bytes
-        }
+        if self.full_number == fullest { self.full } else { self.counts.live_bytes }
     }
 }
 

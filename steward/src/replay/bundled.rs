@@ -13,22 +13,13 @@ pub struct BundledTrace {
 
 /// All bundled traces.
 pub const TRACES: [BundledTrace; 4] = [
-    BundledTrace {
-        name: "lavapipe-workload",
-        compressed: include_bytes!("../../traces/lavapipe-workload.trace.gz"),
-    },
+    BundledTrace { name: "lavapipe-workload", compressed: include_bytes!("../../traces/lavapipe-workload.trace.gz") },
     BundledTrace {
         name: "nvidia-580-workload",
         compressed: include_bytes!("../../traces/nvidia-580-workload.trace.gz"),
     },
-    BundledTrace {
-        name: "lavapipe-22.3",
-        compressed: include_bytes!("../../traces/lavapipe-22.3.trace.gz"),
-    },
-    BundledTrace {
-        name: "nvidia-580-h200",
-        compressed: include_bytes!("../../traces/nvidia-580-h200.trace.gz"),
-    },
+    BundledTrace { name: "lavapipe-22.3", compressed: include_bytes!("../../traces/lavapipe-22.3.trace.gz") },
+    BundledTrace { name: "nvidia-580-h200", compressed: include_bytes!("../../traces/nvidia-580-h200.trace.gz") },
 ];
 
 /// The bundled trace of that name.

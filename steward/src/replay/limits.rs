@@ -45,10 +45,6 @@ impl TraceLimits {
             }
             _ => return Ok(()),
         };
-        if named > most {
-            Err((what, most))
-        } else {
-            Ok(())
-        }
+        if named > most { Err((what, most)) } else { Ok(()) }
     }
 }

@@ -25,10 +25,7 @@ static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 #[non_exhaustive]
 pub enum ReplayError {
     /// The file cannot be read, and no bundled trace has that name.
-    #[error(
-        "{file} cannot be read ({reason}): name a trace file, or one of the bundled traces: {}",
-        bundled_names()
-    )]
+    #[error("{file} cannot be read ({reason}): name a trace file, or one of the bundled traces: {}", bundled_names())]
     Unreadable {
         /// The requested name.
         file: String,
@@ -57,9 +54,7 @@ pub enum ReplayError {
         file: String,
     },
     /// More owners, phases or threads than a trace may have.
-    #[error(
-        "{file}, line {line}: it has more than {most} {what}, the most that are read: record less at once"
-    )]
+    #[error("{file}, line {line}: it has more than {most} {what}, the most that are read: record less at once")]
     TooMany {
         /// The requested name.
         file: String,
@@ -79,9 +74,7 @@ pub enum ReplayError {
         error: CallbackError,
     },
     /// No line is about a call.
-    #[error(
-        "{file} holds no call, so there is nothing to replay or check: record one with `steward drive --record`"
-    )]
+    #[error("{file} holds no call, so there is nothing to replay or check: record one with `steward drive --record`")]
     NoCalls {
         /// The requested name.
         file: String,
@@ -111,15 +104,9 @@ impl TraceFile {
     pub fn open(name: &str) -> Result<Self, ReplayError> {
         let (title, bytes) = input::read(name);
         match (bytes, bundled::find(name)) {
-            (Ok(bytes), _) => Ok(Self {
-                name: title.to_owned(),
-                bytes: decompress(title, bytes)?,
-            }),
+            (Ok(bytes), _) => Ok(Self { name: title.to_owned(), bytes: decompress(title, bytes)? }),
             (Err(_), Some(trace)) => Self::bundled(trace),
-            (Err(reason), None) => Err(ReplayError::Unreadable {
-                file: title.to_owned(),
-                reason,
-            }),
+            (Err(reason), None) => Err(ReplayError::Unreadable { file: title.to_owned(), reason }),
         }
     }
 
@@ -139,18 +126,13 @@ pub fn replay(trace: &TraceFile) -> Result<Report, ReplayError> {
     replay_into(trace, SiteRecorder::default()).map(|(report, _)| report)
 }
 
-/// As [`replay`], with a recorder of call sites. Also returns the recorder's events in the order of lines, a microsecond each.
+/// As [`replay`], with a recorder of call sites. Also returns the recorder's events in the order of lines, a
+/// microsecond each.
 ///
 /// # Errors
 /// As [`replay`].
-pub fn replay_into(
-    trace: &TraceFile,
-    recorder: SiteRecorder,
-) -> Result<(Report, EventLog), ReplayError> {
-    let malformed = |error| ReplayError::Malformed {
-        file: trace.name.clone(),
-        error,
-    };
+pub fn replay_into(trace: &TraceFile, recorder: SiteRecorder) -> Result<(Report, EventLog), ReplayError> {
+    let malformed = |error| ReplayError::Malformed { file: trace.name.clone(), error };
     let reader = TraceReader::from_bytes(&trace.bytes).map_err(|error| malformed(error.into()))?;
     let driver = reader.driver().to_owned();
     // A trace does not say whether it has all commands.
@@ -160,14 +142,12 @@ pub fn replay_into(
     let mut limits = TraceLimits::default();
     for item in reader {
         let (line, event) = item.map_err(|error| malformed(error.into()))?;
-        limits
-            .admit(&event)
-            .map_err(|(what, most)| ReplayError::TooMany {
-                file: trace.name.clone(),
-                line,
-                what,
-                most,
-            })?;
+        limits.admit(&event).map_err(|(what, most)| ReplayError::TooMany {
+            file: trace.name.clone(),
+            line,
+            what,
+            most,
+        })?;
         if let TraceEvent::Lost { events } = event {
             lost = lost.saturating_add(events);
         }
@@ -178,12 +158,7 @@ pub fn replay_into(
     sites.end(lines.saturating_add(1));
     judge.finish();
 
-    let source = Source::Trace {
-        file: trace.name.clone(),
-        driver,
-        no_driver: None,
-        lines: count_lines(&trace.bytes),
-    };
+    let source = Source::Trace { file: trace.name.clone(), driver, no_driver: None, lines: count_lines(&trace.bytes) };
     let accounts = &mut sites.accounts;
     let phases = std::mem::take(&mut accounts.phases);
     let mut report = Report::of_trace(source, phases, accounts.peak_bytes());
@@ -200,26 +175,15 @@ pub fn replay_into(
         leaks.name_rules(&report.findings);
     }
     report.unjudged = Unjudged::of_trace(judge.lost(), lost);
-    report.limits = judge
-        .limits()
-        .map(|limit| format!("the trace: {limit}"))
-        .collect();
+    report.limits = judge.limits().map(|limit| format!("the trace: {limit}")).collect();
     Ok((report, events))
 }
 
 fn judged(found: &CheckFinding<'_>) -> FindingRow {
     let row = FindingRow::from(found);
-    let first = if row.count > 1 {
-        "first in line"
-    } else {
-        "line"
-    };
+    let first = if row.count > 1 { "first in line" } else { "line" };
     let sentence = format!("{}; {first} {}", row.sentence, row.first_serial);
-    if row.first_serial == 0 {
-        row
-    } else {
-        FindingRow { sentence, ..row }
-    }
+    if row.first_serial == 0 { row } else { FindingRow { sentence, ..row } }
 }
 
 fn decompress(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>, ReplayError> {
@@ -228,19 +192,10 @@ fn decompress(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>, ReplayError> {
     }
     let mut text = Vec::new();
     let most = TraceFile::MAX_UNPACKED_BYTES;
-    match flate2::read::MultiGzDecoder::new(bytes.as_slice())
-        .take(most as u64 + 1)
-        .read_to_end(&mut text)
-    {
-        Ok(length) if length > most => Err(ReplayError::UnpacksTooLarge {
-            file: file.to_owned(),
-        }),
+    match flate2::read::MultiGzDecoder::new(bytes.as_slice()).take(most as u64 + 1).read_to_end(&mut text) {
+        Ok(length) if length > most => Err(ReplayError::UnpacksTooLarge { file: file.to_owned() }),
         Ok(_) => Ok(text),
-        Err(reason) => Err(ReplayError::Compressed {
-            file: file.to_owned(),
-            line: line_feeds(&text) + 1,
-            reason,
-        }),
+        Err(reason) => Err(ReplayError::Compressed { file: file.to_owned(), line: line_feeds(&text) + 1, reason }),
     }
 }
 

@@ -29,19 +29,11 @@ struct Resized(u64, LiveBlock, CountedBlock);
 
 impl TraceSites {
     pub(super) fn new(recorder: SiteRecorder) -> Self {
-        Self {
-            recorder,
-            accounts: TraceAccounts::default(),
-            commands: HashMap::new(),
-            resized: BTreeMap::new(),
-        }
+        Self { recorder, accounts: TraceAccounts::default(), commands: HashMap::new(), resized: BTreeMap::new() }
     }
 
     pub(super) fn step(&mut self, line: u64, event: &TraceEvent<'_>) {
-        let at = |by: &Caller| Moment {
-            at: line.saturating_mul(LINE_NS),
-            thread: by.thread,
-        };
+        let at = |by: &Caller| Moment { at: line.saturating_mul(LINE_NS), thread: by.thread };
         match event {
             TraceEvent::Owner { owner, kind, .. } => self.accounts.declare(*owner, kind, line),
             TraceEvent::Phase { name } => {
@@ -62,17 +54,10 @@ impl TraceSites {
                 self.recorder.end_command(at(by));
             }
             TraceEvent::Created { by, handle, .. } => self.recorder.created(by.thread, *handle),
-            TraceEvent::Allocate {
-                by,
-                block: Pointer::Block(block),
-                asked,
-            } => {
+            TraceEvent::Allocate { by, block: Pointer::Block(block), asked } => {
                 self.allocate(*block, by, asked, at(by));
             }
-            TraceEvent::ReallocateBegin {
-                by,
-                old: Pointer::Block(old),
-            } => {
+            TraceEvent::ReallocateBegin { by, old: Pointer::Block(old) } => {
                 if let Some(resized) = self.begin_resize(*old, at(by))
                     && let Some(unfinished) = self.resized.insert(by.thread, resized)
                 {
@@ -80,18 +65,10 @@ impl TraceSites {
                     self.end_unfinished(unfinished, at(by));
                 }
             }
-            TraceEvent::Reallocate {
-                by,
-                old,
-                new,
-                asked,
-            } => {
+            TraceEvent::Reallocate { by, old, new, asked } => {
                 self.reallocate(by, (*old, *new), asked, at(by));
             }
-            TraceEvent::Free {
-                by,
-                block: Pointer::Block(block),
-            } => {
+            TraceEvent::Free { by, block: Pointer::Block(block) } => {
                 if let Some(freed) = self.begin_resize(*block, at(by)) {
                     self.end_free(freed);
                 }
@@ -126,13 +103,7 @@ impl TraceSites {
         Some(Resized(block, site, self.accounts.remove(block)?))
     }
 
-    fn end_resize(
-        &mut self,
-        Resized(_, site, held): Resized,
-        block: u64,
-        bytes: u64,
-        moment: Moment,
-    ) {
+    fn end_resize(&mut self, Resized(_, site, held): Resized, block: u64, bytes: u64, moment: Moment) {
         self.recorder.end_resize(site, block, bytes, moment);
         self.accounts.resize(block, held, bytes);
     }
@@ -159,30 +130,16 @@ impl TraceSites {
     fn allocate(&mut self, block: u64, by: &Caller, requested: &Request, moment: Moment) {
         let origin = BlockOrigin {
             context: self.accounts.name(by.owner),
-            command: self
-                .commands
-                .get(&by.thread)
-                .and_then(|commands| commands.last())
-                .map_or("", String::as_str),
-            scope: u32::try_from(requested.scope)
-                .ok()
-                .and_then(Scope::from_raw),
+            command: self.commands.get(&by.thread).and_then(|commands| commands.last()).map_or("", String::as_str),
+            scope: u32::try_from(requested.scope).ok().and_then(Scope::from_raw),
             stack: None,
         };
         let scope = origin.scope;
-        self.recorder
-            .allocate(block, origin, requested.size, moment);
-        self.accounts
-            .allocate(block, by.owner, scope, requested.size);
+        self.recorder.allocate(block, origin, requested.size, moment);
+        self.accounts.allocate(block, by.owner, scope, requested.size);
     }
 
-    fn reallocate(
-        &mut self,
-        by: &Caller,
-        (old, new): (Pointer, Pointer),
-        requested: &Request,
-        moment: Moment,
-    ) {
+    fn reallocate(&mut self, by: &Caller, (old, new): (Pointer, Pointer), requested: &Request, moment: Moment) {
         let begun = self.resized.remove(&by.thread);
         // The line of the beginning may be lost.
         let resized = match (begun, old) {

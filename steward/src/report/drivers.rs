@@ -5,8 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use vk_callbacks::Rule;
 use vk_callbacks::check::Duty;
 use vk_report::report::{
-    Coverage, FindingRow, HEADER_BYTES, ProgramAccounts, Report, RunEnvironment, Source, one_line,
-    paragraph,
+    Coverage, FindingRow, HEADER_BYTES, ProgramAccounts, Report, RunEnvironment, Source, one_line, paragraph,
 };
 use vk_report::units::{bytes, percent};
 
@@ -37,15 +36,9 @@ type Creation = (&'static str, fn(&str) -> bool);
 const CREATIONS: [Creation; 5] = [
     ("VkInstance", |command| command == "vkCreateInstance"),
     ("VkDevice", |command| command == "vkCreateDevice"),
-    ("VkPipeline", |command| {
-        command.starts_with("vkCreate") && command.ends_with("Pipelines")
-    }),
-    ("VkCommandPool", |command| {
-        command.starts_with("vkCmd") || command.contains("Command")
-    }),
-    ("VkCommandBuffer", |command| {
-        command.starts_with("vkCmd") || command.contains("CommandBuffer")
-    }),
+    ("VkPipeline", |command| command.starts_with("vkCreate") && command.ends_with("Pipelines")),
+    ("VkCommandPool", |command| command.starts_with("vkCmd") || command.contains("Command")),
+    ("VkCommandBuffer", |command| command.starts_with("vkCmd") || command.contains("CommandBuffer")),
 ];
 
 /// The document.
@@ -128,9 +121,7 @@ fn mean(report: &Report, (kind, creates): Creation) -> Option<u64> {
 type Bug<'r> = (&'r FindingRow, &'r str);
 
 fn bugs<'r>(report: &'r Report, known: Option<&'r KnownOfDrivers>) -> Vec<Bug<'r>> {
-    let is_bug = |row: &&FindingRow| {
-        row.level != FindingRow::NOTE && rules(row).any(|rule| rule.duty == Duty::Driver)
-    };
+    let is_bug = |row: &&FindingRow| row.level != FindingRow::NOTE && rules(row).any(|rule| rule.duty == Duty::Driver);
     let with_cause = |row| match known.and_then(|known| known.expected(row)) {
         Some(expected) if expected.loader => None,
         expected => Some((row, expected.map_or("", |expected| &*expected.cause))),
@@ -182,25 +173,15 @@ fn title(report: &Report) -> String {
     match &report.source {
         Source::Driver { name, version, .. } => plain(&format!("{name} {version}")),
         Source::Trace { driver, .. } => plain(driver),
-        Source::Program {
-            executable,
-            devices,
-            ..
-        } => plain(&format!("{executable} on {}", devices.join(", "))),
+        Source::Program { executable, devices, .. } => plain(&format!("{executable} on {}", devices.join(", "))),
     }
 }
 
 fn command(report: &Report) -> String {
     let is_direct = |environment: &RunEnvironment| environment.loader.is_none();
     match &report.source {
-        Source::Driver {
-            name, seed, rounds, ..
-        } => {
-            let direct = if report.environment.as_ref().is_some_and(is_direct) {
-                " --direct"
-            } else {
-                ""
-            };
+        Source::Driver { name, seed, rounds, .. } => {
+            let direct = if report.environment.as_ref().is_some_and(is_direct) { " --direct" } else { "" };
             let name = word(name);
             format!("steward check --driver {name}{direct} --rounds {rounds} --seed {seed}")
         }

@@ -73,10 +73,7 @@ pub enum ReadError {
         reason: io::Error,
     },
     /// The file is no JSON, is cut off, or has something unexpected.
-    #[error(
-        "{file}, line {line}, column {column}{}: {reason}: name a whole file that `--json` wrote",
-        Field(path)
-    )]
+    #[error("{file}, line {line}, column {column}{}: {reason}: name a whole file that `--json` wrote", Field(path))]
     Malformed {
         /// The file.
         file: String,
@@ -109,11 +106,7 @@ struct Field<'p>(&'p str);
 
 impl fmt::Display for Field<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            write!(f, ", {}", self.0)
-        }
+        if self.0.is_empty() { Ok(()) } else { write!(f, ", {}", self.0) }
     }
 }
 
@@ -124,13 +117,7 @@ impl ReportOrList {
     /// [`ReadError`].
     pub fn read(file: &str) -> Result<Vec<Self>, ReadError> {
         let (name, bytes) = input::read(file);
-        Self::parse(
-            name,
-            &bytes.map_err(|reason| ReadError::Unreadable {
-                file: name.to_owned(),
-                reason,
-            })?,
-        )
+        Self::parse(name, &bytes.map_err(|reason| ReadError::Unreadable { file: name.to_owned(), reason })?)
     }
 
     /// As [`ReportOrList::read`], from the bytes of `file`.
@@ -153,22 +140,14 @@ impl ReportOrList {
         let (mut at, mut passed) = (Place::FIRST, 0);
         // Parts come in order, so each stretch of the text is read once.
         let mut one = |part: &RawValue, path: &str| {
-            let begin = part
-                .get()
-                .as_ptr()
-                .addr()
-                .saturating_sub(text.as_ptr().addr());
+            let begin = part.get().as_ptr().addr().saturating_sub(text.as_ptr().addr());
             at = at.after(text.as_bytes().get(passed..begin).unwrap_or_default());
             passed = begin;
             one(file, part, at, path)
         };
         if text.trim_start().starts_with('[') {
             let parts: Vec<&RawValue> = serde_json::from_str(text).map_err(no_json)?;
-            return parts
-                .iter()
-                .enumerate()
-                .map(|(nth, part)| one(part, &format!("[{nth}]")))
-                .collect();
+            return parts.iter().enumerate().map(|(nth, part)| one(part, &format!("[{nth}]"))).collect();
         }
         let part: &RawValue = serde_json::from_str(text).map_err(no_json)?;
         Ok(vec![one(part, "")?])
@@ -183,31 +162,21 @@ struct Probe {
 
 fn one(file: &str, part: &RawValue, at: Place, path: &str) -> Result<ReportOrList, ReadError> {
     let part = part.get();
-    let other = |found: &str| ReadError::OtherFormat {
-        file: file.to_owned(),
-        path: path.to_owned(),
-        found: found.to_owned(),
-    };
+    let other =
+        |found: &str| ReadError::OtherFormat { file: file.to_owned(), path: path.to_owned(), found: found.to_owned() };
     if !part.starts_with('{') {
         return Err(other("no object"));
     }
     let probe: Probe = typed(file, part, at, path)?;
     match probe.format.as_deref() {
-        Some(Report::FORMAT) if probe.error.is_some() => {
-            Ok(ReportOrList::Failed(typed(file, part, at, path)?))
-        }
+        Some(Report::FORMAT) if probe.error.is_some() => Ok(ReportOrList::Failed(typed(file, part, at, path)?)),
         Some(Report::FORMAT) => Ok(ReportOrList::Report(typed(file, part, at, path)?)),
         Some(format) => Err(other(&format!("{format:?}"))),
         None => Err(other("without a `format`")),
     }
 }
 
-fn typed<'t, T: Deserialize<'t>>(
-    file: &str,
-    part: &'t str,
-    at: Place,
-    path: &str,
-) -> Result<T, ReadError> {
+fn typed<'t, T: Deserialize<'t>>(file: &str, part: &'t str, at: Place, path: &str) -> Result<T, ReadError> {
     let mut json = serde_json::Deserializer::from_str(part);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let inner = error.path().to_string();
@@ -226,11 +195,7 @@ fn malformed(file: &str, at: Place, path: &str, error: serde_json::Error) -> Rea
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let reason = text.strip_suffix(&place).unwrap_or(&text).to_owned();
-    let column = if error.line() <= 1 {
-        (column + error.column()).saturating_sub(1)
-    } else {
-        error.column()
-    };
+    let column = if error.line() <= 1 { (column + error.column()).saturating_sub(1) } else { error.column() };
     ReadError::Malformed {
         file: file.to_owned(),
         line: line + error.line().saturating_sub(1),
@@ -252,13 +217,6 @@ impl Place {
     fn after(self, text: &[u8]) -> Self {
         let feeds = text.iter().filter(|byte| **byte == b'\n').count();
         let last = text.iter().rev().take_while(|byte| **byte != b'\n').count();
-        Self {
-            line: self.line + feeds,
-            column: if feeds == 0 {
-                self.column + last
-            } else {
-                last + 1
-            },
-        }
+        Self { line: self.line + feeds, column: if feeds == 0 { self.column + last } else { last + 1 } }
     }
 }

@@ -37,16 +37,10 @@ impl Symbols {
 
     /// Names the functions of all call sites.
     pub fn name_call_sites(&mut self, sites: &mut CallSites) {
-        let functions: Vec<_> = sites
-            .frames
-            .iter_mut()
-            .map(|frame| self.name_frame(frame))
-            .collect();
+        let functions: Vec<_> = sites.frames.iter_mut().map(|frame| self.name_frame(frame)).collect();
         for stack in &mut sites.stacks {
-            let of_stack: Vec<_> = stack
-                .iter()
-                .map(|frame| functions.get(*frame).cloned().unwrap_or_default())
-                .collect();
+            let of_stack: Vec<_> =
+                stack.iter().map(|frame| functions.get(*frame).cloned().unwrap_or_default()).collect();
             let range = self.shown(&of_stack, false).frames;
             let frames = stack.get(range).unwrap_or_default();
             let named = frames.iter().filter_map(|frame| sites.frames.get(*frame));

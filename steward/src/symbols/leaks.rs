@@ -3,7 +3,8 @@ use vk_report::report::{LeakFrame, Leaks};
 use super::Symbols;
 
 impl Symbols {
-    /// Names the functions of all frames and sorts the stacks. Returns a copy for a terminal without the language runtime's frames.
+    /// Names the functions of all frames and sorts the stacks. Returns a copy for a terminal without the language
+    /// runtime's frames.
     #[must_use]
     pub fn name_leaks(&mut self, leaks: &mut Leaks) -> Leaks {
         leaks.sort();

@@ -71,9 +71,9 @@ impl Symbols {
 
     /// Adds function names to the frames in `text`.
     ///
-    /// In a report, functions follow their frame: as lines in text, as `functions` in JSON. Text replaces the inner frames of guard,
-    /// allocator and standard library, and the outer frames of the runtime, by one line; JSON keeps all and counts the inner ones in
-    /// `trimmed`. All else stays unchanged.
+    /// In a report, functions follow their frame: as lines in text, as `functions` in JSON. Text replaces the inner
+    /// frames of guard, allocator and standard library, and the outer frames of the runtime, by one line; JSON keeps
+    /// all and counts the inner ones in `trimmed`. All else stays unchanged.
     #[must_use]
     pub fn annotate(&mut self, text: &str) -> String {
         self.reports(text)
@@ -89,17 +89,12 @@ impl Symbols {
     /// The report in a line of JSON; `None` for other lines.
     #[must_use]
     pub fn report(line: &str) -> Option<Value> {
-        line.starts_with(reports::LINE)
-            .then(|| serde_json::from_str(line).ok())
-            .flatten()
+        line.starts_with(reports::LINE).then(|| serde_json::from_str(line).ok()).flatten()
     }
 
     /// The unreadable files of frames; these frames have no names.
     pub fn unread(&self) -> impl Iterator<Item = &str> {
-        self.files
-            .iter()
-            .filter(|(path, file)| file.is_none() && is_file(path))
-            .map(|(path, _)| path.as_str())
+        self.files.iter().filter(|(path, file)| file.is_none() && is_file(path)).map(|(path, _)| path.as_str())
     }
 
     pub(crate) fn has_read(&self) -> bool {
@@ -108,16 +103,8 @@ impl Symbols {
 
     /// The files that changed after `when`: names of older frames may be wrong.
     pub fn younger_than(&self, when: SystemTime) -> impl Iterator<Item = &str> {
-        let written = |path: &str| {
-            std::fs::metadata(path)
-                .and_then(|file| file.modified())
-                .ok()
-        };
-        let read = self
-            .files
-            .iter()
-            .filter(|(_, file)| file.is_some())
-            .map(|(path, _)| path.as_str());
+        let written = |path: &str| std::fs::metadata(path).and_then(|file| file.modified()).ok();
+        let read = self.files.iter().filter(|(_, file)| file.is_some()).map(|(path, _)| path.as_str());
         read.filter(move |path| written(path).is_some_and(|written| written > when))
     }
 
@@ -126,37 +113,24 @@ impl Symbols {
         if build_id.is_empty() {
             return false;
         }
-        let now = self
-            .build_ids
-            .entry(module.to_owned())
-            .or_insert_with(|| is_regular(module).then(|| build_id_of(module)));
+        let now =
+            self.build_ids.entry(module.to_owned()).or_insert_with(|| is_regular(module).then(|| build_id_of(module)));
         now.as_ref().is_some_and(|now| now != build_id)
     }
 
     /// The functions at an address of `module`, innermost first. Empty if unknown.
     pub fn functions(&mut self, module: &str, address: u64) -> Vec<Function> {
         let open = |path: &str| is_regular(path).then(|| Loader::new(path).ok()).flatten();
-        let file = self
-            .files
-            .entry(module.to_owned())
-            .or_insert_with(|| open(module));
+        let file = self.files.entry(module.to_owned()).or_insert_with(|| open(module));
         let Some(file) = file else { return Vec::new() };
         // Tables of Windows have addresses as if the file lay where it would like to.
         let address = address.saturating_add(file.relative_address_base());
         let mut found = Vec::new();
         if let Ok(mut frames) = file.find_frames(address) {
             while let Ok(Some(frame)) = frames.next() {
-                let name = frame
-                    .function
-                    .and_then(|function| function.demangle().map(String::from).ok());
-                let (file, line) = frame
-                    .location
-                    .map_or((None, None), |location| (location.file, location.line));
-                found.push(Function {
-                    name: name.unwrap_or_default(),
-                    file: file.map(str::to_owned),
-                    line,
-                });
+                let name = frame.function.and_then(|function| function.demangle().map(String::from).ok());
+                let (file, line) = frame.location.map_or((None, None), |location| (location.file, location.line));
+                found.push(Function { name: name.unwrap_or_default(), file: file.map(str::to_owned), line });
             }
         }
         if found.is_empty() {
@@ -223,8 +197,7 @@ fn short(name: &str) -> Cow<'_, str> {
     let mut before = ' ';
     for c in name.chars() {
         // The bracket that begins `<T as Trait>::f` stays; `->` closes none.
-        let opens = c == '<'
-            && (depth > 0 || before.is_alphanumeric() || before == '_' || told.ends_with("::"));
+        let opens = c == '<' && (depth > 0 || before.is_alphanumeric() || before == '_' || told.ends_with("::"));
         let closes = c == '>' && depth > 0 && before != '-';
         if opens {
             depth += 1;

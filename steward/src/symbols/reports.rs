@@ -53,54 +53,33 @@ impl Symbols {
             let Some((module, offset)) = frame(line) else {
                 return Vec::new();
             };
-            self.functions(
-                module,
-                if exact && number == 0 {
-                    offset
-                } else {
-                    offset.saturating_sub(1)
-                },
-            )
+            self.functions(module, if exact && number == 0 { offset } else { offset.saturating_sub(1) })
         };
         let functions: Vec<_> = lines.iter().enumerate().map(named).collect();
         let shown = self.shown(&functions, exact);
         if let Some(last) = shown.frames.start.checked_sub(1) {
             let name = functions[last].last().map_or("", |function| &function.name);
-            let _ = writeln!(
-                told,
-                "    #0 to #{last}: the guard and what called it, the outermost {}",
-                super::short(name)
-            );
+            let _ =
+                writeln!(told, "    #0 to #{last}: the guard and what called it, the outermost {}", super::short(name));
         }
         for number in shown.frames.clone() {
             told.push_str(lines[number]);
             if !functions[number].is_empty() && !lines[number].ends_with('\n') {
                 told.push('\n');
             }
-            let inlined = if number == shown.frames.start {
-                shown.inlined
-            } else {
-                0
-            };
+            let inlined = if number == shown.frames.start { shown.inlined } else { 0 };
             for function in &functions[number][inlined..] {
                 let _ = writeln!(told, "         {function}");
             }
         }
-        if let Some(last) = lines
-            .len()
-            .checked_sub(1)
-            .filter(|last| shown.frames.end <= *last)
-        {
+        if let Some(last) = lines.len().checked_sub(1).filter(|last| shown.frames.end <= *last) {
             let _ = writeln!(told, "    #{} to #{last}: the runtime", shown.frames.end);
         }
     }
 
     pub(super) fn shown(&self, functions: &[Vec<Function>], exact: bool) -> super::fold::Shown {
         if self.all_frames {
-            super::fold::Shown {
-                frames: 0..functions.len(),
-                inlined: 0,
-            }
+            super::fold::Shown { frames: 0..functions.len(), inlined: 0 }
         } else {
             shown(functions, exact)
         }
@@ -115,8 +94,7 @@ impl Symbols {
             let begin = at + FRAMES.len();
             told.push_str(&line[from..begin]);
             // Skips the whole value: a search for stacks within it would take time in proportion to its depth.
-            let mut values =
-                serde_json::Deserializer::from_str(&line[begin..]).into_iter::<&RawValue>();
+            let mut values = serde_json::Deserializer::from_str(&line[begin..]).into_iter::<&RawValue>();
             let Some(Ok(value)) = values.next() else {
                 from = begin;
                 break;
@@ -128,19 +106,11 @@ impl Symbols {
             };
             let exact = exact == Some(at);
             for (place, frame) in frames.iter_mut().enumerate() {
-                let (Some(module), Some(offset)) =
-                    (&frame.module, frame.offset.as_deref().and_then(number))
-                else {
+                let (Some(module), Some(offset)) = (&frame.module, frame.offset.as_deref().and_then(number)) else {
                     continue;
                 };
-                frame.functions = self.functions(
-                    module,
-                    if exact && place == 0 {
-                        offset
-                    } else {
-                        offset.saturating_sub(1)
-                    },
-                );
+                frame.functions =
+                    self.functions(module, if exact && place == 0 { offset } else { offset.saturating_sub(1) });
             }
             let functions: Vec<_> = frames.iter().map(|frame| frame.functions.clone()).collect();
             let trimmed = shown(&functions, exact).frames.start;

@@ -5,20 +5,12 @@ use super::*;
 /// The program, and the address of `function` in its tables.
 #[cfg(target_os = "linux")]
 fn place(function: fn()) -> (String, u64) {
-    let program = std::env::current_exe()
-        .expect("a path")
-        .display()
-        .to_string();
+    let program = std::env::current_exe().expect("a path").display().to_string();
     let list = std::fs::read_to_string("/proc/self/maps").expect("a process can read its own list");
     // A position-independent program is linked at 0.
-    let first = list
-        .lines()
-        .find(|line| line.ends_with(&program))
-        .expect("the program is mapped");
-    let base = first
-        .split_once('-')
-        .and_then(|(start, _)| u64::from_str_radix(start, 16).ok())
-        .expect("a line begins so");
+    let first = list.lines().find(|line| line.ends_with(&program)).expect("the program is mapped");
+    let base =
+        first.split_once('-').and_then(|(start, _)| u64::from_str_radix(start, 16).ok()).expect("a line begins so");
     (program, function as usize as u64 - base)
 }
 
@@ -43,18 +35,10 @@ fn frames_of_text_get_names_and_lines() {
     let told = symbols.annotate(&text("  stack of the access:", offset));
     let line = told.lines().nth(2).expect("a line below the frame");
     assert!(named(line) && line.contains("tests.rs:"), "{told}");
-    assert_eq!(
-        told.replace(&format!("{line}\n"), ""),
-        text("  stack of the access:", offset),
-        "the rest is as it was"
-    );
+    assert_eq!(told.replace(&format!("{line}\n"), ""), text("  stack of the access:", offset), "the rest is as it was");
     // A return address follows its call, so a function's first byte may belong to the last call of the function before.
-    assert!(!named(
-        &symbols.annotate(&text("  stack of the free:", offset))
-    ));
-    assert!(named(
-        &symbols.annotate(&text("  stack of the free:", offset + 1))
-    ));
+    assert!(!named(&symbols.annotate(&text("  stack of the free:", offset))));
+    assert!(named(&symbols.annotate(&text("  stack of the free:", offset + 1))));
     assert_eq!(
         symbols.annotate("    #0  0x10 /no/such/file+0x10\n    # what"),
         "    #0  0x10 /no/such/file+0x10\n    # what"
@@ -75,28 +59,12 @@ fn frames_of_json_get_names_and_stay_json() {
     let mut symbols = Symbols::default();
     let functions = |told: &str| -> Vec<bool> {
         let report = Symbols::report(told).unwrap_or_else(|| panic!("no report: {told}"));
-        assert_eq!(
-            (&report["end"], &report["label"]),
-            (&0.into(), &r#"","module":"x""#.into())
-        );
-        let frames = [
-            &report["block"]["frames"][0],
-            &report["by"]["frames"][0],
-            &report["by"]["frames"][1],
-        ];
-        frames
-            .iter()
-            .map(|frame| frame["functions"][0]["name"].as_str().is_some_and(named))
-            .collect()
+        assert_eq!((&report["end"], &report["label"]), (&0.into(), &r#"","module":"x""#.into()));
+        let frames = [&report["block"]["frames"][0], &report["by"]["frames"][0], &report["by"]["frames"][1]];
+        frames.iter().map(|frame| frame["functions"][0]["name"].as_str().is_some_and(named)).collect()
     };
-    assert_eq!(
-        functions(&symbols.annotate(&line("instruction"))),
-        [false, true, false]
-    );
-    assert_eq!(
-        functions(&symbols.annotate(&line("free"))),
-        [false, false, false]
-    );
+    assert_eq!(functions(&symbols.annotate(&line("instruction"))), [false, true, false]);
+    assert_eq!(functions(&symbols.annotate(&line("free"))), [false, false, false]);
     assert_eq!(Symbols::report("{\"other\":1}"), None);
 }
 
@@ -104,13 +72,8 @@ fn frames_of_json_get_names_and_stay_json() {
 fn long_names_lose_what_is_in_brackets() {
     assert_eq!(short("take<Guard<System>>"), "take<Guard<System>>");
     let long = "a::very::long::path::that::goes::on::and::on".to_owned();
-    let name = format!(
-        "<{long}::Type<A, {long}> as {long}::Trait>::call::<fn(A) -> B, C<D>>::{{closure#0}}<E>"
-    );
-    assert_eq!(
-        short(&name),
-        format!("<{long}::Type<..> as {long}::Trait>::call::<..>::{{closure#0}}<E>")
-    );
+    let name = format!("<{long}::Type<A, {long}> as {long}::Trait>::call::<fn(A) -> B, C<D>>::{{closure#0}}<E>");
+    assert_eq!(short(&name), format!("<{long}::Type<..> as {long}::Trait>::call::<..>::{{closure#0}}<E>"));
     let odd = format!("{}>>->operator", "x".repeat(100));
     assert_eq!(short(&odd), odd);
 }

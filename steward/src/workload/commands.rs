@@ -18,8 +18,7 @@ pub(super) struct Commands<'d, const N: usize> {
 
 impl<'d, const N: usize> Commands<'d, N> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
-        let info =
-            vk::CommandPoolCreateInfo::default().queue_family_index(device.physical().queue_family);
+        let info = vk::CommandPoolCreateInfo::default().queue_family_index(device.physical().queue_family);
         // SAFETY: the device was created with this queue family.
         let pool = unsafe { device.create::<vk::CommandPool>(&info) }?;
         let info = vk::CommandBufferAllocateInfo::default()
@@ -27,18 +26,12 @@ impl<'d, const N: usize> Commands<'d, N> {
             .level(vk::CommandBufferLevel::PRIMARY)
             .command_buffer_count(N as u32);
         // SAFETY: the pool lives.
-        let allocated = unsafe { device.allocate_command_buffers(&info) }
-            .map_err(WorkloadError::of("vkAllocateCommandBuffers"))?;
+        let allocated =
+            unsafe { device.allocate_command_buffers(&info) }.map_err(WorkloadError::of("vkAllocateCommandBuffers"))?;
         let count = device.command_buffers();
         count.set(count.get().saturating_add(N as u32));
-        let buffers = allocated
-            .try_into()
-            .unwrap_or_else(|_| unreachable!("as many as were requested"));
-        Ok(Self {
-            device,
-            pool,
-            buffers,
-        })
+        let buffers = allocated.try_into().unwrap_or_else(|_| unreachable!("as many as were requested"));
+        Ok(Self { device, pool, buffers })
     }
 
     pub(super) fn all(&self) -> [vk::CommandBuffer; N] {
@@ -62,22 +55,19 @@ pub(super) struct Recorder<'r> {
 
 impl<'r> Recorder<'r> {
     /// # Safety
-    /// `buffer` belongs to `device` and was never recorded. All objects that `record` uses live, in the states that it assumes, until the work
-    /// has ended.
+    /// `buffer` belongs to `device` and was never recorded. All objects that `record` uses live, in the states that it
+    /// assumes, until the work has ended.
     pub(super) unsafe fn record(
         device: &'r Device<'r>,
         buffer: vk::CommandBuffer,
         record: impl FnOnce(&Self),
     ) -> Result<(), WorkloadError> {
-        let once = vk::CommandBufferBeginInfo::default()
-            .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        let once = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer was never recorded, so it is in its initial state.
-        unsafe { device.begin_command_buffer(buffer, &once) }
-            .map_err(WorkloadError::of("vkBeginCommandBuffer"))?;
+        unsafe { device.begin_command_buffer(buffer, &once) }.map_err(WorkloadError::of("vkBeginCommandBuffer"))?;
         record(&Self { device, buffer });
         // SAFETY: begun above; every begun render pass and query has ended.
-        unsafe { device.end_command_buffer(buffer) }
-            .map_err(WorkloadError::of("vkEndCommandBuffer"))
+        unsafe { device.end_command_buffer(buffer) }.map_err(WorkloadError::of("vkEndCommandBuffer"))
     }
 
     pub(super) fn fill(&self, buffer: vk::Buffer, word: u32) {
@@ -98,9 +88,7 @@ impl<'r> Recorder<'r> {
         to: (vk::PipelineStageFlags, vk::AccessFlags),
     ) {
         let (vk, this, events) = (self.device, self.buffer, [event]);
-        let barrier = [vk::MemoryBarrier::default()
-            .src_access_mask(from.1)
-            .dst_access_mask(to.1)];
+        let barrier = [vk::MemoryBarrier::default().src_access_mask(from.1).dst_access_mask(to.1)];
         // SAFETY: recording; one event, set before with the same stage; one memory barrier and no others.
         unsafe { vk.cmd_wait_events(this, &events, from.0, to.0, &barrier, &[], &[]) };
     }
@@ -110,9 +98,7 @@ impl<'r> Recorder<'r> {
         from: (vk::PipelineStageFlags, vk::AccessFlags),
         to: (vk::PipelineStageFlags, vk::AccessFlags),
     ) {
-        let barrier = [vk::MemoryBarrier::default()
-            .src_access_mask(from.1)
-            .dst_access_mask(to.1)];
+        let barrier = [vk::MemoryBarrier::default().src_access_mask(from.1).dst_access_mask(to.1)];
         self.barrier(from.0, to.0, &barrier, &[]);
     }
 
@@ -177,11 +163,7 @@ impl<'r> Recorder<'r> {
         (to, dst_offset): (vk::Buffer, u64),
         size: u64,
     ) {
-        let region = [vk::BufferCopy {
-            src_offset,
-            dst_offset,
-            size,
-        }];
+        let region = [vk::BufferCopy { src_offset, dst_offset, size }];
         let (vk, this) = (self.device, self.buffer);
         // SAFETY: recording; usages allow it and the region lies in both buffers.
         unsafe { vk.cmd_copy_buffer(this, from, to, &region) };
@@ -189,11 +171,7 @@ impl<'r> Recorder<'r> {
 
     /// `image` is in `TRANSFER_DST_OPTIMAL`.
     pub(super) fn clear(&self, image: vk::Image, word: u32) {
-        let (vk, this, color) = (
-            self.device,
-            self.buffer,
-            vk::ClearColorValue { uint32: [word; 4] },
-        );
+        let (vk, this, color) = (self.device, self.buffer, vk::ClearColorValue { uint32: [word; 4] });
         let layout = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
         // SAFETY: recording, outside of a render pass; the image has TRANSFER_DST usage and is in this layout.
         unsafe { vk.cmd_clear_color_image(this, image, layout, &color, &[COLOR]) };
@@ -204,16 +182,9 @@ impl<'r> Recorder<'r> {
         unsafe { self.device.cmd_reset_query_pool(self.buffer, pool, 0, 1) };
     }
 
-    pub(super) fn render_pass(
-        &self,
-        graphics: &Graphics<'_>,
-        query: vk::QueryPool,
-        draw: impl FnOnce(&Self),
-    ) {
+    pub(super) fn render_pass(&self, graphics: &Graphics<'_>, query: vk::QueryPool, draw: impl FnOnce(&Self)) {
         let (vk, this) = (self.device, self.buffer);
-        let clear = vk::ClearValue {
-            color: vk::ClearColorValue { uint32: [0; 4] },
-        };
+        let clear = vk::ClearValue { color: vk::ClearColorValue { uint32: [0; 4] } };
         let info = vk::RenderPassBeginInfo::default()
             .render_pass(*graphics.render_pass)
             .framebuffer(*graphics.framebuffer)
@@ -246,11 +217,7 @@ impl<'r> Recorder<'r> {
                 base_array_layer: 0,
                 layer_count: 1,
             },
-            image_extent: vk::Extent3D {
-                width: SIDE,
-                height: SIDE,
-                depth: 1,
-            },
+            image_extent: vk::Extent3D { width: SIDE, height: SIDE, depth: 1 },
             ..Default::default()
         }];
         let layout = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;

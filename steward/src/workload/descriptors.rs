@@ -29,27 +29,16 @@ impl<'d> Descriptors<'d> {
         let hash_set_layout = set_layout(
             device,
             Stage::COMPUTE,
-            &[
-                Type::STORAGE_BUFFER,
-                Type::UNIFORM_TEXEL_BUFFER,
-                Type::UNIFORM_BUFFER,
-            ],
+            &[Type::STORAGE_BUFFER, Type::UNIFORM_TEXEL_BUFFER, Type::UNIFORM_BUFFER],
         )?;
         let draw_set_layout = set_layout(device, Stage::FRAGMENT, &[Type::COMBINED_IMAGE_SAMPLER])?;
         let hash_layout = pipeline_layout(device, *hash_set_layout, Stage::COMPUTE)?;
         let draw_layout = pipeline_layout(device, *draw_set_layout, Stage::FRAGMENT)?;
 
-        let one = |ty| vk::DescriptorPoolSize {
-            ty,
-            descriptor_count: 1,
-        };
-        let sizes = [
-            Type::STORAGE_BUFFER,
-            Type::UNIFORM_TEXEL_BUFFER,
-            Type::UNIFORM_BUFFER,
-            Type::COMBINED_IMAGE_SAMPLER,
-        ]
-        .map(one);
+        let one = |ty| vk::DescriptorPoolSize { ty, descriptor_count: 1 };
+        let sizes =
+            [Type::STORAGE_BUFFER, Type::UNIFORM_TEXEL_BUFFER, Type::UNIFORM_BUFFER, Type::COMBINED_IMAGE_SAMPLER]
+                .map(one);
         let info = vk::DescriptorPoolCreateInfo::default()
             .flags(vk::DescriptorPoolCreateFlags::FREE_DESCRIPTOR_SET)
             .max_sets(2)
@@ -59,11 +48,7 @@ impl<'d> Descriptors<'d> {
         let sets = Sets::new(device, *pool, [*hash_set_layout, *draw_set_layout])?;
 
         let template = HashSet::template(device, *hash_set_layout)?;
-        let whole = |buffer| vk::DescriptorBufferInfo {
-            buffer,
-            offset: 0,
-            range: vk::WHOLE_SIZE,
-        };
+        let whole = |buffer| vk::DescriptorBufferInfo { buffer, offset: 0, range: vk::WHOLE_SIZE };
         let data = HashSet {
             result: whole(*buffers.hashes),
             texels: *buffers.texel_view,
@@ -120,15 +105,9 @@ fn pipeline_layout<'d>(
     set_layout: vk::DescriptorSetLayout,
     stage: vk::ShaderStageFlags,
 ) -> Result<Guard<'d, vk::PipelineLayout>, WorkloadError> {
-    let seed = [vk::PushConstantRange {
-        stage_flags: stage,
-        offset: 0,
-        size: size_of::<u32>() as u32,
-    }];
+    let seed = [vk::PushConstantRange { stage_flags: stage, offset: 0, size: size_of::<u32>() as u32 }];
     let layouts = [set_layout];
-    let info = vk::PipelineLayoutCreateInfo::default()
-        .set_layouts(&layouts)
-        .push_constant_ranges(&seed);
+    let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts).push_constant_ranges(&seed);
     // SAFETY: the set layout lives, and 4 bytes of push constants are within every device's limit.
     unsafe { device.create(&info) }
 }
@@ -147,9 +126,7 @@ impl HashSet {
     ) -> Result<Guard<'d, vk::DescriptorUpdateTemplate>, WorkloadError> {
         use vk::DescriptorType as Type;
         let entry = |binding, ty, offset| {
-            let entry = vk::DescriptorUpdateTemplateEntry::default()
-                .dst_binding(binding)
-                .descriptor_count(1);
+            let entry = vk::DescriptorUpdateTemplateEntry::default().dst_binding(binding).descriptor_count(1);
             entry.descriptor_type(ty).offset(offset)
         };
         let entries = [
@@ -180,20 +157,12 @@ impl<'d> Sets<'d> {
         pool: vk::DescriptorPool,
         layouts: [vk::DescriptorSetLayout; 2],
     ) -> Result<Self, WorkloadError> {
-        let info = vk::DescriptorSetAllocateInfo::default()
-            .descriptor_pool(pool)
-            .set_layouts(&layouts);
+        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
         // SAFETY: pool and layouts live, and the pool has room for both sets.
-        let allocated = unsafe { device.allocate_descriptor_sets(&info) }
-            .map_err(WorkloadError::of("vkAllocateDescriptorSets"))?;
-        let handles = allocated
-            .try_into()
-            .unwrap_or_else(|_| unreachable!("as many as there are layouts"));
-        Ok(Self {
-            device,
-            pool,
-            handles,
-        })
+        let allocated =
+            unsafe { device.allocate_descriptor_sets(&info) }.map_err(WorkloadError::of("vkAllocateDescriptorSets"))?;
+        let handles = allocated.try_into().unwrap_or_else(|_| unreachable!("as many as there are layouts"));
+        Ok(Self { device, pool, handles })
     }
 
     pub(super) fn hash(&self) -> vk::DescriptorSet {

@@ -19,26 +19,17 @@ pub(super) struct Device<'d> {
 }
 
 impl<'d> Device<'d> {
-    pub(super) fn new(
-        instance: &'d Instance<'d>,
-        physical: &'d Physical,
-    ) -> Result<Self, WorkloadError> {
-        let queues = [vk::DeviceQueueCreateInfo::default()
-            .queue_family_index(physical.queue_family)
-            .queue_priorities(&[1.0])];
+    pub(super) fn new(instance: &'d Instance<'d>, physical: &'d Physical) -> Result<Self, WorkloadError> {
+        let queues =
+            [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&[1.0])];
         let mut ycbcr = vk::PhysicalDeviceSamplerYcbcrConversionFeatures::default()
             .sampler_ycbcr_conversion(physical.chroma.is_some());
-        let info = vk::DeviceCreateInfo::default()
-            .queue_create_infos(&queues)
-            .push_next(&mut ycbcr);
+        let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).push_next(&mut ycbcr);
         let (commands, mut handle) = (instance.fp_v1_0(), vk::Device::null());
         let (out, none) = (&raw mut handle, ptr::null());
         // SAFETY: the physical device belongs to the instance, and has the one enabled feature; `info` is local.
-        let created =
-            unsafe { (commands.create_device)(physical.handle, &raw const info, none, out) };
-        created
-            .result()
-            .map_err(WorkloadError::of("vkCreateDevice"))?;
+        let created = unsafe { (commands.create_device)(physical.handle, &raw const info, none, out) };
+        created.result().map_err(WorkloadError::of("vkCreateDevice"))?;
 
         let missing = Cell::new(false);
         let lookup = |name: &CStr| {

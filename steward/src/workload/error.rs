@@ -72,9 +72,7 @@ pub enum WorkloadError {
         regions: u64,
     },
     /// The chosen device no longer exists.
-    #[error(
-        "the driver now shows {present} devices and no longer number {wanted}: list the drivers again"
-    )]
+    #[error("the driver now shows {present} devices and no longer number {wanted}: list the drivers again")]
     DeviceGone {
         /// Its number within its driver, from 0.
         wanted: usize,
@@ -82,9 +80,7 @@ pub enum WorkloadError {
         present: usize,
     },
     /// Another device has the number of the chosen one: another driver was selected meanwhile.
-    #[error(
-        "the loader now shows another device in that place: select the driver right before it is used"
-    )]
+    #[error("the loader now shows another device in that place: select the driver right before it is used")]
     OtherDevice,
     /// The device has no queue family with both graphics and compute.
     #[error("the device has no queue family for both graphics and compute: choose another driver")]
@@ -101,22 +97,15 @@ impl WorkloadError {
     pub fn is_out_of_host_memory(&self) -> bool {
         matches!(
             self,
-            Self::Command {
-                result: vk::Result::ERROR_OUT_OF_HOST_MEMORY,
-                ..
-            } | Self::Suballocation {
-                reason: GpuError::Device(DeviceError::OutOfHostMemory),
-                ..
-            }
+            Self::Command { result: vk::Result::ERROR_OUT_OF_HOST_MEMORY, .. }
+                | Self::Suballocation { reason: GpuError::Device(DeviceError::OutOfHostMemory), .. }
         )
     }
 }
 
 fn remedy(result: vk::Result) -> &'static str {
     match result {
-        vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
-            "free host memory or give the root a larger allocator"
-        }
+        vk::Result::ERROR_OUT_OF_HOST_MEMORY => "free host memory or give the root a larger allocator",
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => "free device memory or choose another device",
         vk::Result::ERROR_INCOMPATIBLE_DRIVER => "install a driver of Vulkan 1.1 or later",
         vk::Result::ERROR_EXTENSION_NOT_PRESENT => "update the Vulkan loader",
@@ -132,15 +121,9 @@ mod tests {
 
     #[test]
     fn an_error_names_the_command_and_the_remedy() {
-        let error = WorkloadError::Command {
-            command: "vkCreateBuffer",
-            result: vk::Result::ERROR_OUT_OF_HOST_MEMORY,
-        };
+        let error = WorkloadError::Command { command: "vkCreateBuffer", result: vk::Result::ERROR_OUT_OF_HOST_MEMORY };
         let text = error.to_string();
-        assert!(
-            text.starts_with("vkCreateBuffer answered ERROR_OUT_OF_HOST_MEMORY: free host memory"),
-            "{text}"
-        );
+        assert!(text.starts_with("vkCreateBuffer answered ERROR_OUT_OF_HOST_MEMORY: free host memory"), "{text}");
         assert!(error.is_out_of_host_memory());
         assert!(!WorkloadError::NoQueueFamily.is_out_of_host_memory());
     }

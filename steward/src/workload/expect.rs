@@ -16,12 +16,7 @@ pub(super) struct Inputs {
 impl Inputs {
     pub(super) fn new(run_seed: u32, round: u32) -> Self {
         let seed = hash(run_seed ^ hash(round));
-        Self {
-            seed,
-            fill: hash(seed ^ 0x0f11),
-            scale: hash(seed ^ 0x5ca1e),
-            clear: hash(seed ^ 0xc1ea5),
-        }
+        Self { seed, fill: hash(seed ^ 0x0f11), scale: hash(seed ^ 0x5ca1e), clear: hash(seed ^ 0xc1ea5) }
     }
 
     /// `index` is in `0..2 * WORDS`.

@@ -18,29 +18,19 @@ pub(super) struct Instance<'w> {
 }
 
 impl<'w> Instance<'w> {
-    pub(super) fn new(
-        phases: &'w Phases<'w>,
-        entry: &'w ash::Entry,
-    ) -> Result<Self, WorkloadError> {
-        let application = vk::ApplicationInfo::default()
-            .application_name(c"steward")
-            .api_version(API_VERSION);
+    pub(super) fn new(phases: &'w Phases<'w>, entry: &'w ash::Entry) -> Result<Self, WorkloadError> {
+        let application = vk::ApplicationInfo::default().application_name(c"steward").api_version(API_VERSION);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
         let mut handle = vk::Instance::null();
         // SAFETY: `info` and everything it points to are locals that outlive the call.
-        let created = unsafe {
-            (entry.fp_v1_0().create_instance)(&raw const info, ptr::null(), &raw mut handle)
-        };
-        created
-            .result()
-            .map_err(WorkloadError::of("vkCreateInstance"))?;
+        let created = unsafe { (entry.fp_v1_0().create_instance)(&raw const info, ptr::null(), &raw mut handle) };
+        created.result().map_err(WorkloadError::of("vkCreateInstance"))?;
 
         // Tables of our own: a call of a missing command in ash's aborts.
         let missing = Cell::new(false);
         let lookup = |name: &CStr| {
             // SAFETY: the instance was created above and the name is NUL terminated.
-            let found =
-                unsafe { (entry.static_fn().get_instance_proc_addr)(handle, name.as_ptr()) };
+            let found = unsafe { (entry.static_fn().get_instance_proc_addr)(handle, name.as_ptr()) };
             address(found, &missing)
         };
         let v1_0 = ash::InstanceFnV1_0::load(lookup);
@@ -50,16 +40,8 @@ impl<'w> Instance<'w> {
         }
         let v1_1 = ash::InstanceFnV1_1::load(lookup);
         let v1_3 = ash::InstanceFnV1_3::load(|_| ptr::null());
-        let instance = Self {
-            phases,
-            entry,
-            ash: ash::Instance::from_parts_1_3(handle, v1_0, v1_1, v1_3),
-        };
-        if missing.get() {
-            Err(WorkloadError::MissingCommand { level: "instance" })
-        } else {
-            Ok(instance)
-        }
+        let instance = Self { phases, entry, ash: ash::Instance::from_parts_1_3(handle, v1_0, v1_1, v1_3) };
+        if missing.get() { Err(WorkloadError::MissingCommand { level: "instance" }) } else { Ok(instance) }
     }
 
     pub(super) fn phases(&self) -> &'w Phases<'w> {

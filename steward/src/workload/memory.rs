@@ -9,9 +9,7 @@ use super::object::Guard;
 
 /// Host-visible memory is scarce on some devices.
 pub(super) fn device_local() -> MemoryPreference {
-    MemoryPreference::default()
-        .preferring(PropertyFlags::DEVICE_LOCAL)
-        .avoiding(PropertyFlags::HOST_VISIBLE)
+    MemoryPreference::default().preferring(PropertyFlags::DEVICE_LOCAL).avoiding(PropertyFlags::HOST_VISIBLE)
 }
 
 pub(super) fn for_buffers<'d, const N: usize>(
@@ -42,8 +40,7 @@ pub(super) fn for_images<'d, const N: usize>(
     let (memory, offsets) = allocate(device, what, needs, preference)?;
     for (image, offset) in images.into_iter().zip(offsets) {
         // SAFETY: the image is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
-        unsafe { device.bind_image_memory(image, *memory, offset) }
-            .map_err(WorkloadError::of("vkBindImageMemory"))?;
+        unsafe { device.bind_image_memory(image, *memory, offset) }.map_err(WorkloadError::of("vkBindImageMemory"))?;
     }
     Ok(memory)
 }
@@ -55,13 +52,9 @@ fn allocate<'d, const N: usize>(
     preference: MemoryPreference,
 ) -> Result<(Guard<'d, vk::DeviceMemory>, [u64; N]), WorkloadError> {
     let placed = place(needs).ok_or(WorkloadError::Requirements { what })?;
-    let memory_type = device
-        .physical()
-        .memory_type(placed.memory_type_bits, preference);
+    let memory_type = device.physical().memory_type(placed.memory_type_bits, preference);
     let memory_type = memory_type.map_err(|reason| WorkloadError::MemoryType { what, reason })?;
-    let info = vk::MemoryAllocateInfo::default()
-        .allocation_size(placed.size)
-        .memory_type_index(memory_type);
+    let info = vk::MemoryAllocateInfo::default().allocation_size(placed.size).memory_type_index(memory_type);
     // SAFETY: the size is not 0 and the index is one of the device's types.
     let memory = unsafe { device.create::<vk::DeviceMemory>(&info) }?;
     Ok((memory, placed.offsets))
@@ -76,11 +69,7 @@ struct BoundMemory<const N: usize> {
 
 /// Returns `None` for an alignment that is no power of two and for sums beyond 2^64.
 fn place<const N: usize>(needs: [vk::MemoryRequirements; N]) -> Option<BoundMemory<N>> {
-    let mut placed = BoundMemory {
-        offsets: [0; N],
-        size: 0,
-        memory_type_bits: !0,
-    };
+    let mut placed = BoundMemory { offsets: [0; N], size: 0, memory_type_bits: !0 };
     for (offset, need) in placed.offsets.iter_mut().zip(needs) {
         if !need.alignment.is_power_of_two() {
             return None;
@@ -100,25 +89,15 @@ pub(super) struct Mapped<'m> {
 
 impl<'m> Mapped<'m> {
     /// `memory` must be host-visible and not mapped.
-    pub(super) fn new(
-        device: &'m Device<'m>,
-        memory: &'m Guard<'m, vk::DeviceMemory>,
-    ) -> Result<Self, WorkloadError> {
+    pub(super) fn new(device: &'m Device<'m>, memory: &'m Guard<'m, vk::DeviceMemory>) -> Result<Self, WorkloadError> {
         let (memory, flags) = (**memory, vk::MemoryMapFlags::empty());
-        // SAFETY: the guard keeps the memory alive, every preference for mapped memory requires HOST_VISIBLE, and no other `Mapped` of it
-        // exists.
-        let start = unsafe { device.map_memory(memory, 0, vk::WHOLE_SIZE, flags) }
-            .map_err(WorkloadError::of("vkMapMemory"))?;
+        // SAFETY: the guard keeps the memory alive, every preference for mapped memory requires HOST_VISIBLE, and no
+        // other `Mapped` of it exists.
+        let start =
+            unsafe { device.map_memory(memory, 0, vk::WHOLE_SIZE, flags) }.map_err(WorkloadError::of("vkMapMemory"))?;
         match NonNull::new(start.cast()) {
-            Some(start) => Ok(Self {
-                device,
-                memory,
-                start,
-            }),
-            None => Err(WorkloadError::Command {
-                command: "vkMapMemory",
-                result: vk::Result::ERROR_MEMORY_MAP_FAILED,
-            }),
+            Some(start) => Ok(Self { device, memory, start }),
+            None => Err(WorkloadError::Command { command: "vkMapMemory", result: vk::Result::ERROR_MEMORY_MAP_FAILED }),
         }
     }
 
@@ -143,9 +122,7 @@ impl<'m> Mapped<'m> {
     }
 
     fn all(&self) -> vk::MappedMemoryRange<'static> {
-        vk::MappedMemoryRange::default()
-            .memory(self.memory)
-            .size(vk::WHOLE_SIZE)
+        vk::MappedMemoryRange::default().memory(self.memory).size(vk::WHOLE_SIZE)
     }
 }
 
@@ -161,24 +138,13 @@ mod tests {
     use super::*;
 
     fn need(size: u64, alignment: u64, memory_type_bits: u32) -> vk::MemoryRequirements {
-        vk::MemoryRequirements {
-            size,
-            alignment,
-            memory_type_bits,
-        }
+        vk::MemoryRequirements { size, alignment, memory_type_bits }
     }
 
     #[test]
     fn resources_lie_behind_one_another_and_share_their_types() {
         let placed = place([need(5, 4, 0b110), need(8, 16, 0b011), need(1, 1, 0b111)]);
-        assert_eq!(
-            placed,
-            Some(BoundMemory {
-                offsets: [0, 16, 24],
-                size: 25,
-                memory_type_bits: 0b010
-            })
-        );
+        assert_eq!(placed, Some(BoundMemory { offsets: [0, 16, 24], size: 25, memory_type_bits: 0b010 }));
     }
 
     #[test]
@@ -186,9 +152,6 @@ mod tests {
         assert_eq!(place([need(1, 0, 1)]), None);
         assert_eq!(place([need(1, 3, 1)]), None);
         assert_eq!(place([need(u64::MAX, 1, 1), need(1, 1, 1)]), None);
-        assert_eq!(
-            place([need(u64::MAX - 15, 16, 1), need(u64::MAX - 15, 16, 1)]),
-            None
-        );
+        assert_eq!(place([need(u64::MAX - 15, 16, 1), need(u64::MAX - 15, 16, 1)]), None);
     }
 }

@@ -1,8 +1,9 @@
 //! A workload of some twenty-five kinds of Vulkan objects: a plain program.
 //!
-//! [`run`] creates an instance and a device on the [`OpenDriver`] driver. Each round creates buffers, images, views, samplers, descriptors,
-//! pipelines and the rest, and buffers of gpu-suballoc, compares every result word with the processor's from the same seed, and destroys
-//! everything in reverse order. After the last round buffers are defragmented.
+//! [`run`] creates an instance and a device on the [`OpenDriver`] driver. Each round creates buffers, images, views,
+//! samplers, descriptors, pipelines and the rest, and buffers of gpu-suballoc, compares every result word with the
+//! processor's from the same seed, and destroys everything in reverse order. After the last round buffers are
+//! defragmented.
 
 mod commands;
 mod descriptors;
@@ -42,15 +43,8 @@ use suballocation::defragmentation;
 /// # Errors
 ///
 /// [`WorkloadError`]: a command failed or a result is wrong. All created objects are destroyed.
-pub fn run(
-    driver: &OpenDriver,
-    options: &Options,
-    watch: &dyn Fn(Moment),
-) -> Result<Report, WorkloadError> {
-    let mut report = Report {
-        rounds: options.rounds,
-        ..Report::new(driver)
-    };
+pub fn run(driver: &OpenDriver, options: &Options, watch: &dyn Fn(Moment)) -> Result<Report, WorkloadError> {
+    let mut report = Report { rounds: options.rounds, ..Report::new(driver) };
     let phases = Phases::new(watch);
     phases.begin("instance");
     let instance = Instance::new(&phases, driver.entry())?;

@@ -68,11 +68,9 @@ pub(super) struct Guard<'d, H: Copy> {
 
 impl<'d> Device<'d> {
     /// # Safety
-    /// `info`, with everything it points to, satisfies the valid usage of the create command; its handles live as long as Vulkan requires.
-    pub(super) unsafe fn create<H: DeviceObject>(
-        &'d self,
-        info: &H::Info<'_>,
-    ) -> Result<Guard<'d, H>, WorkloadError> {
+    /// `info`, with everything it points to, satisfies the valid usage of the create command; its handles live as long
+    /// as Vulkan requires.
+    pub(super) unsafe fn create<H: DeviceObject>(&'d self, info: &H::Info<'_>) -> Result<Guard<'d, H>, WorkloadError> {
         // SAFETY: `info` and its handles satisfy the valid usage of the command.
         let handle = unsafe { H::create(self, info) }.map_err(WorkloadError::of(H::CREATE))?;
         // SAFETY: this device created the object above, and nothing else destroys it.
@@ -83,18 +81,10 @@ impl<'d> Device<'d> {
 impl<'d, H: Copy> Guard<'d, H> {
     /// # Safety
     ///
-    /// `device` created `handle`, `destroy` destroys such handles, and nothing else destroys this one. Work that uses the object has ended
-    /// when the guard is dropped.
-    pub(super) unsafe fn new(
-        device: &'d Device<'d>,
-        handle: H,
-        destroy: unsafe fn(&ash::Device, H),
-    ) -> Self {
-        Self {
-            device,
-            handle,
-            destroy,
-        }
+    /// `device` created `handle`, `destroy` destroys such handles, and nothing else destroys this one. Work that uses
+    /// the object has ended when the guard is dropped.
+    pub(super) unsafe fn new(device: &'d Device<'d>, handle: H, destroy: unsafe fn(&ash::Device, H)) -> Self {
+        Self { device, handle, destroy }
     }
 }
 
@@ -108,7 +98,8 @@ impl<H: Copy> Deref for Guard<'_, H> {
 impl<H: Copy> Drop for Guard<'_, H> {
     fn drop(&mut self) {
         self.device.phases().begin("teardown");
-        // SAFETY: the device created the handle, and only this guard destroys it. An `InFlight` that waits for the work drops first.
+        // SAFETY: the device created the handle, and only this guard destroys it. An `InFlight` that waits for the work
+        // drops first.
         unsafe { (self.destroy)(self.device, self.handle) };
     }
 }

@@ -9,7 +9,8 @@ pub struct Options {
     pub seed: u32,
     /// Rounds: each creates, uses and destroys every object below the device. 0 creates instance and device only.
     pub rounds: u32,
-    /// The seed of the expected values; `None` is [`Options::seed`]. Another seed proves that a wrong result is detected.
+    /// The seed of the expected values; `None` is [`Options::seed`]. Another seed proves that a wrong result is
+    /// detected.
     pub expected_seed: Option<u32>,
 }
 
@@ -22,10 +23,6 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            seed: 0,
-            rounds: 1,
-            expected_seed: None,
-        }
+        Self { seed: 0, rounds: 1, expected_seed: None }
     }
 }

@@ -5,8 +5,8 @@ use std::cell::Cell;
 /// A moment between two commands of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// A phase begins: `instance`, `device`, then for each round `resources`, `sub-allocation`, `pipelines`, `recording`, `submit` and
-    /// `teardown`, then `defragmentation` and `shutdown`. Never the same name twice in a row.
+    /// A phase begins: `instance`, `device`, then for each round `resources`, `sub-allocation`, `pipelines`,
+    /// `recording`, `submit` and `teardown`, then `defragmentation` and `shutdown`. Never the same name twice in a row.
     PhaseBegins(&'static str),
     /// Instance and device exist: the loader has loaded its libraries.
     DeviceCreated,
@@ -23,11 +23,7 @@ pub(super) struct Phases<'w> {
 
 impl<'w> Phases<'w> {
     pub(super) fn new(watch: &'w dyn Fn(Moment)) -> Self {
-        Self {
-            watch,
-            current: Cell::new(""),
-            is_kept: Cell::new(false),
-        }
+        Self { watch, current: Cell::new(""), is_kept: Cell::new(false) }
     }
 
     /// Does nothing if the phase is the current one.

@@ -1,9 +1,7 @@
 use std::ffi::CStr;
 
 use ash::vk;
-use gpu_suballoc::memory_type::{
-    MAX_MEMORY_TYPES, MemoryType, MemoryTypeError, choose_memory_type,
-};
+use gpu_suballoc::memory_type::{MAX_MEMORY_TYPES, MemoryType, MemoryTypeError, choose_memory_type};
 use gpu_suballoc::{MemoryPreference, PropertyFlags};
 
 use super::error::WorkloadError;
@@ -36,13 +34,7 @@ impl Physical {
         let properties = unsafe { instance.get_physical_device_properties(handle) };
         let name = properties.device_name_as_c_str().map(CStr::to_string_lossy);
         let device_name = name.map_or_else(|_| String::new(), |name| name.into_owned());
-        Ok(Self {
-            handle,
-            device_name,
-            queue_family,
-            chroma: chroma(instance, handle),
-            types,
-        })
+        Ok(Self { handle, device_name, queue_family, chroma: chroma(instance, handle), types })
     }
 
     pub(super) fn memory_types(&self) -> &[MemoryType] {
@@ -60,8 +52,8 @@ impl Physical {
 
 fn nth_device(instance: &Instance<'_>, wanted: usize) -> Result<vk::PhysicalDevice, WorkloadError> {
     // SAFETY: the instance lives.
-    let devices = unsafe { instance.enumerate_physical_devices() }
-        .map_err(WorkloadError::of("vkEnumeratePhysicalDevices"))?;
+    let devices =
+        unsafe { instance.enumerate_physical_devices() }.map_err(WorkloadError::of("vkEnumeratePhysicalDevices"))?;
     let present = devices.len();
     let found = devices.get(wanted).copied();
     found.ok_or(WorkloadError::DeviceGone { wanted, present })

@@ -39,7 +39,8 @@ impl Report {
         }
     }
 
-    /// The run as the source of a report. `seed` is that of its [`Options`](super::Options); commands and objects are whoever's that watched.
+    /// The run as the source of a report. `seed` is that of its [`Options`](super::Options); commands and objects are
+    /// whoever's that watched.
     #[must_use]
     pub fn source(&self, seed: u32, commands: u64, mut objects: Vec<(String, u32)>) -> Source {
         if self.command_buffers != 0 {

@@ -1,4 +1,5 @@
-//! Buffers, images, their memory and their views, and samplers. Fields are in reverse order of creation: Rust drops them in order.
+//! Buffers, images, their memory and their views, and samplers. Fields are in reverse order of creation: Rust drops
+//! them in order.
 
 use ash::vk;
 use gpu_suballoc::{MemoryPreference, PropertyFlags};
@@ -41,51 +42,22 @@ impl<'d> Buffers<'d> {
     /// The host writes `scale` to the uniform buffer.
     pub(super) fn new(device: &'d Device<'d>, scale: u32) -> Result<Self, WorkloadError> {
         use vk::BufferUsageFlags as Usage;
-        let texels = buffer(
-            device,
-            FILL_BYTES,
-            Usage::UNIFORM_TEXEL_BUFFER | Usage::TRANSFER_DST | Usage::TRANSFER_SRC,
-        )?;
-        let hashes = buffer(
-            device,
-            HASH_BYTES,
-            Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC,
-        )?;
+        let texels =
+            buffer(device, FILL_BYTES, Usage::UNIFORM_TEXEL_BUFFER | Usage::TRANSFER_DST | Usage::TRANSFER_SRC)?;
+        let hashes = buffer(device, HASH_BYTES, Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC)?;
         let parameters = buffer(device, WORD, Usage::UNIFORM_BUFFER)?;
         let read_back = buffer(device, READ_BACK_BYTES, Usage::TRANSFER_DST)?;
 
-        let (_device_memory, _) = for_buffers(
-            device,
-            "the device's buffers",
-            [*texels, *hashes],
-            device_local(),
-        )?;
-        let seen = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE)
-            .preferring(PropertyFlags::HOST_CACHED);
-        let (host_memory, [parameters_offset, read_back_offset]) = for_buffers(
-            device,
-            "the host's buffers",
-            [*parameters, *read_back],
-            seen,
-        )?;
+        let (_device_memory, _) = for_buffers(device, "the device's buffers", [*texels, *hashes], device_local())?;
+        let seen = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE).preferring(PropertyFlags::HOST_CACHED);
+        let (host_memory, [parameters_offset, read_back_offset]) =
+            for_buffers(device, "the host's buffers", [*parameters, *read_back], seen)?;
         write_word(device, &host_memory, parameters_offset, scale)?;
 
-        let info = vk::BufferViewCreateInfo::default()
-            .buffer(*texels)
-            .format(FORMAT)
-            .range(vk::WHOLE_SIZE);
+        let info = vk::BufferViewCreateInfo::default().buffer(*texels).format(FORMAT).range(vk::WHOLE_SIZE);
         // SAFETY: the buffer is bound, has UNIFORM_TEXEL_BUFFER usage, and every device supports the format for it.
         let texel_view = unsafe { device.create(&info) }?;
-        Ok(Self {
-            texel_view,
-            read_back_offset,
-            host_memory,
-            _device_memory,
-            read_back,
-            parameters,
-            hashes,
-            texels,
-        })
+        Ok(Self { texel_view, read_back_offset, host_memory, _device_memory, read_back, parameters, hashes, texels })
     }
 
     /// Calls `look` with the words of the read-back buffer. All work that writes them has ended.
@@ -98,11 +70,9 @@ impl<'d> Buffers<'d> {
         mapped.invalidate()?;
         // SAFETY: the buffer was bound at this offset of the memory.
         let start = unsafe { mapped.at(self.read_back_offset) };
-        // SAFETY: the mapping covers the whole buffer; its offset is a multiple of 4; any bits are a `u32`; the device does not write any
-        // more.
-        let words = unsafe {
-            std::slice::from_raw_parts(start.as_ptr(), (READ_BACK_BYTES / WORD) as usize)
-        };
+        // SAFETY: the mapping covers the whole buffer; its offset is a multiple of 4; any bits are a `u32`; the device
+        // does not write any more.
+        let words = unsafe { std::slice::from_raw_parts(start.as_ptr(), (READ_BACK_BYTES / WORD) as usize) };
         look(words)
     }
 }
@@ -147,13 +117,7 @@ impl<'d> Images<'d> {
         let _memory = for_images(device, "the images", [*texture, *target], device_local())?;
         let texture_view = image_view(device, *texture)?;
         let target_view = image_view(device, *target)?;
-        Ok(Self {
-            target_view,
-            texture_view,
-            _memory,
-            target,
-            texture,
-        })
+        Ok(Self { target_view, texture_view, _memory, target, texture })
     }
 }
 
@@ -165,17 +129,13 @@ fn image<'d>(
     let info = vk::ImageCreateInfo::default()
         .image_type(vk::ImageType::TYPE_2D)
         .format(FORMAT)
-        .extent(vk::Extent3D {
-            width: side,
-            height: side,
-            depth: 1,
-        })
+        .extent(vk::Extent3D { width: side, height: side, depth: 1 })
         .mip_levels(1)
         .array_layers(1)
         .samples(vk::SampleCountFlags::TYPE_1)
         .usage(usage);
-    // SAFETY: every device supports the format, optimally tiled, for sampling, as a colour attachment and for transfers, in
-    // far larger sizes.
+    // SAFETY: every device supports the format, optimally tiled, for sampling, as a colour attachment and for
+    // transfers, in far larger sizes.
     unsafe { device.create(&info) }
 }
 
@@ -187,10 +147,7 @@ pub(super) const COLOR: vk::ImageSubresourceRange = vk::ImageSubresourceRange {
     layer_count: 1,
 };
 
-fn image_view<'d>(
-    device: &'d Device<'d>,
-    image: vk::Image,
-) -> Result<Guard<'d, vk::ImageView>, WorkloadError> {
+fn image_view<'d>(device: &'d Device<'d>, image: vk::Image) -> Result<Guard<'d, vk::ImageView>, WorkloadError> {
     let info = vk::ImageViewCreateInfo::default()
         .image(image)
         .view_type(vk::ImageViewType::TYPE_2D)
@@ -215,15 +172,8 @@ impl<'d> Samplers<'d> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
         // SAFETY: plain values; integer formats are sampled with the nearest filter.
         let nearest = unsafe { device.create(&clamped()) }?;
-        let _converting = device
-            .physical()
-            .chroma
-            .map(|chroma| Converting::new(device, chroma))
-            .transpose()?;
-        Ok(Self {
-            _converting,
-            nearest,
-        })
+        let _converting = device.physical().chroma.map(|chroma| Converting::new(device, chroma)).transpose()?;
+        Ok(Self { _converting, nearest })
     }
 }
 
@@ -241,10 +191,7 @@ impl<'d> Converting<'d> {
         let mut with = vk::SamplerYcbcrConversionInfo::default().conversion(*_conversion);
         // SAFETY: a conversion allows this filter and addressing: nearest, as in the conversion, and clamped.
         let _sampler = unsafe { device.create(&clamped().push_next(&mut with)) }?;
-        Ok(Self {
-            _sampler,
-            _conversion,
-        })
+        Ok(Self { _sampler, _conversion })
     }
 }
 

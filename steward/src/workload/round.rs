@@ -1,8 +1,5 @@
 use ash::vk;
-use vk::{
-    AccessFlags as Access, ImageLayout as Layout, PipelineBindPoint as Point,
-    PipelineStageFlags as Stage,
-};
+use vk::{AccessFlags as Access, ImageLayout as Layout, PipelineBindPoint as Point, PipelineStageFlags as Stage};
 
 use super::commands::{Commands, Recorder};
 use super::descriptors::Descriptors;
@@ -24,12 +21,7 @@ pub(super) struct Done {
 }
 
 /// All objects are destroyed when this returns, in reverse order, on every path: the guards are locals.
-pub(super) fn run(
-    device: &Device<'_>,
-    round: u32,
-    inputs: Inputs,
-    expected: Inputs,
-) -> Result<Done, WorkloadError> {
+pub(super) fn run(device: &Device<'_>, round: u32, inputs: Inputs, expected: Inputs) -> Result<Done, WorkloadError> {
     let phases = device.phases();
     phases.begin("resources");
     let buffers = Buffers::new(device, inputs.scale)?;
@@ -59,15 +51,7 @@ pub(super) fn run(
     unsafe {
         Recorder::record(device, draw, |to| {
             transfers.record_back(to);
-            record_draw(
-                to,
-                inputs,
-                &buffers,
-                &images,
-                &descriptors,
-                &pipelines,
-                &sync,
-            );
+            record_draw(to, inputs, &buffers, &images, &descriptors, &pipelines, &sync);
         })
     }?;
 
@@ -79,16 +63,12 @@ pub(super) fn run(
     let words = buffers.read(device, |words| check.words(words))?;
     check.one("event", u32::from(sync.was_filled(device)?), 1)?;
     check.one("samples passed", sync.samples_passed(device)?.min(1), 1)?;
-    let through = transfers.read(&suballocator, |what, index, found| {
-        check.at(what, index, found, expected.uploaded(index))
-    })?;
+    let through =
+        transfers.read(&suballocator, |what, index, found| check.at(what, index, found, expected.uploaded(index)))?;
     let device_memory = suballocator.memory_report();
     drop(transfers);
     suballocator.close()?;
-    Ok(Done {
-        comparisons: words.saturating_add(2).saturating_add(through),
-        device_memory,
-    })
+    Ok(Done { comparisons: words.saturating_add(2).saturating_add(through), device_memory })
 }
 
 fn record_compute(
@@ -100,39 +80,20 @@ fn record_compute(
     sync: &Sync<'_>,
 ) {
     let filled = (Stage::TRANSFER, Access::TRANSFER_WRITE);
-    let read = (
-        Stage::COMPUTE_SHADER | Stage::TRANSFER,
-        Access::SHADER_READ | Access::TRANSFER_READ,
-    );
+    let read = (Stage::COMPUTE_SHADER | Stage::TRANSFER, Access::SHADER_READ | Access::TRANSFER_READ);
     to.fill(*buffers.texels, inputs.fill);
     to.set_event(*sync.filled, filled.0);
     to.wait_event(*sync.filled, filled, read);
     let (layout, set) = (*descriptors.hash_layout, descriptors.sets.hash());
-    to.bind(
-        Point::COMPUTE,
-        vk::ShaderStageFlags::COMPUTE,
-        layout,
-        set,
-        inputs.seed,
-    );
+    to.bind(Point::COMPUTE, vk::ShaderStageFlags::COMPUTE, layout, set, inputs.seed);
     for half in &pipelines.hash {
         to.bind_pipeline(Point::COMPUTE, **half);
         to.dispatch(WORDS / GROUP);
     }
-    to.memory_barrier(
-        (Stage::COMPUTE_SHADER, Access::SHADER_WRITE),
-        (Stage::TRANSFER, Access::TRANSFER_READ),
-    );
+    to.memory_barrier((Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::TRANSFER, Access::TRANSFER_READ));
     to.copy_buffer((*buffers.texels, 0), (*buffers.read_back, 0), FILL_BYTES);
-    to.copy_buffer(
-        (*buffers.hashes, 0),
-        (*buffers.read_back, FILL_BYTES),
-        HASH_BYTES,
-    );
-    to.memory_barrier(
-        (Stage::TRANSFER, Access::TRANSFER_WRITE),
-        (Stage::HOST, Access::HOST_READ),
-    );
+    to.copy_buffer((*buffers.hashes, 0), (*buffers.read_back, FILL_BYTES), HASH_BYTES);
+    to.memory_barrier((Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
 }
 
 fn record_draw(
@@ -144,44 +105,23 @@ fn record_draw(
     pipelines: &Pipelines<'_>,
     sync: &Sync<'_>,
 ) {
-    let cleared = (
-        Stage::TRANSFER,
-        Access::TRANSFER_WRITE,
-        Layout::TRANSFER_DST_OPTIMAL,
-    );
-    to.image_barrier(
-        *images.texture,
-        (Stage::TOP_OF_PIPE, Access::empty(), Layout::UNDEFINED),
-        cleared,
-    );
+    let cleared = (Stage::TRANSFER, Access::TRANSFER_WRITE, Layout::TRANSFER_DST_OPTIMAL);
+    to.image_barrier(*images.texture, (Stage::TOP_OF_PIPE, Access::empty(), Layout::UNDEFINED), cleared);
     to.clear(*images.texture, inputs.clear);
     to.image_barrier(
         *images.texture,
         cleared,
-        (
-            Stage::FRAGMENT_SHADER,
-            Access::SHADER_READ,
-            Layout::SHADER_READ_ONLY_OPTIMAL,
-        ),
+        (Stage::FRAGMENT_SHADER, Access::SHADER_READ, Layout::SHADER_READ_ONLY_OPTIMAL),
     );
     to.reset_queries(*sync.samples);
     to.render_pass(&pipelines.graphics, *sync.samples, |to| {
         to.bind_pipeline(Point::GRAPHICS, *pipelines.graphics.pipeline);
         let (layout, set) = (*descriptors.draw_layout, descriptors.sets.draw());
-        to.bind(
-            Point::GRAPHICS,
-            vk::ShaderStageFlags::FRAGMENT,
-            layout,
-            set,
-            inputs.seed,
-        );
+        to.bind(Point::GRAPHICS, vk::ShaderStageFlags::FRAGMENT, layout, set, inputs.seed);
         to.draw(3);
     });
     to.copy_image(*images.target, *buffers.read_back, FILL_BYTES + HASH_BYTES);
-    to.memory_barrier(
-        (Stage::TRANSFER, Access::TRANSFER_WRITE),
-        (Stage::HOST, Access::HOST_READ),
-    );
+    to.memory_barrier((Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
 }
 
 pub(super) struct Check {
@@ -192,15 +132,10 @@ pub(super) struct Check {
 impl Check {
     fn words(&self, found: &[u32]) -> Result<u64, WorkloadError> {
         let (hash_words, drawn_words) = (2 * WORDS, SIDE * SIDE);
-        debug_assert_eq!(
-            found.len() as u64 * 4,
-            FILL_BYTES + HASH_BYTES + DRAWN_BYTES
-        );
+        debug_assert_eq!(found.len() as u64 * 4, FILL_BYTES + HASH_BYTES + DRAWN_BYTES);
         let mut found = found.iter().copied();
         let mut part = |what, words: u32, expected: &dyn Fn(u32) -> u32| {
-            (0..words)
-                .zip(&mut found)
-                .try_for_each(|(index, found)| self.at(what, index, found, expected(index)))
+            (0..words).zip(&mut found).try_for_each(|(index, found)| self.at(what, index, found, expected(index)))
         };
         part("fill", WORDS, &|_| self.expected.fill)?;
         part("dispatch", hash_words, &|index| self.expected.hashed(index))?;
@@ -212,25 +147,9 @@ impl Check {
         self.at(what, 0, found, expected)
     }
 
-    pub(super) fn at(
-        &self,
-        what: &'static str,
-        index: u32,
-        found: u32,
-        expected: u32,
-    ) -> Result<(), WorkloadError> {
+    pub(super) fn at(&self, what: &'static str, index: u32, found: u32, expected: u32) -> Result<(), WorkloadError> {
         let round = self.round;
-        if found == expected {
-            Ok(())
-        } else {
-            Err(WorkloadError::Mismatch {
-                what,
-                round,
-                index,
-                expected,
-                found,
-            })
-        }
+        if found == expected { Ok(()) } else { Err(WorkloadError::Mismatch { what, round, index, expected, found }) }
     }
 }
 
@@ -248,13 +167,7 @@ mod tests {
         assert_eq!(check.words(&right), Ok(right.len() as u64));
         for position in 0..right.len() {
             right[position] ^= 1 << (position % 32);
-            assert!(
-                matches!(
-                    check.words(&right),
-                    Err(WorkloadError::Mismatch { round: 3, .. })
-                ),
-                "word {position}"
-            );
+            assert!(matches!(check.words(&right), Err(WorkloadError::Mismatch { round: 3, .. })), "word {position}");
             right[position] ^= 1 << (position % 32);
         }
     }

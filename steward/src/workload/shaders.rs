@@ -11,12 +11,7 @@ pub(super) struct Code(&'static [u8]);
 
 impl Code {
     pub(super) fn words(&self) -> Vec<u32> {
-        self.0
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|bytes| u32::from_le_bytes(*bytes))
-            .collect()
+        self.0.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
     }
 }
 

@@ -17,8 +17,8 @@ const TRIES: u32 = 8;
 
 /// Drop waits for the work, so objects declared before it may be destroyed.
 ///
-/// Each submit has its own fence: in the tested drivers waiting for a fence allocates nothing, while Mesa's `vkQueueWaitIdle` allocates and
-/// fails without memory.
+/// Each submit has its own fence: in the tested drivers waiting for a fence allocates nothing, while Mesa's
+/// `vkQueueWaitIdle` allocates and fails without memory.
 pub(super) struct InFlight<'d> {
     device: &'d Device<'d>,
     fences: [vk::Fence; 2],
@@ -28,8 +28,8 @@ pub(super) struct InFlight<'d> {
 }
 
 impl<'d> InFlight<'d> {
-    /// The first submit signals the semaphore that the second waits for. If the second is refused, this waits for the first before it returns
-    /// the error.
+    /// The first submit signals the semaphore that the second waits for. If the second is refused, this waits for the
+    /// first before it returns the error.
     ///
     /// # Safety
     /// The command buffers are recorded; all objects they use live until the guard is dropped.
@@ -41,17 +41,15 @@ impl<'d> InFlight<'d> {
         let mut in_flight = Self::nothing(device, [*sync.first_done, *sync.second_done]);
         let [first, second] = commands.all().map(|buffer| [buffer]);
         let computed = [*sync.computed];
-        let compute = vk::SubmitInfo::default()
-            .command_buffers(&first)
-            .signal_semaphores(&computed);
-        // SAFETY: the command buffers are recorded and their objects live until this guard is dropped; semaphore and fence are unsignalled.
+        let compute = vk::SubmitInfo::default().command_buffers(&first).signal_semaphores(&computed);
+        // SAFETY: the command buffers are recorded and their objects live until this guard is dropped; semaphore and
+        // fence are unsignalled.
         unsafe { in_flight.queue(&compute, *sync.first_done) }?;
         let stages = [vk::PipelineStageFlags::ALL_COMMANDS];
-        let draw = vk::SubmitInfo::default()
-            .command_buffers(&second)
-            .wait_semaphores(&computed)
-            .wait_dst_stage_mask(&stages);
-        // SAFETY: the command buffers are recorded, their objects live as long as this guard, and the first submit signals the semaphore.
+        let draw =
+            vk::SubmitInfo::default().command_buffers(&second).wait_semaphores(&computed).wait_dst_stage_mask(&stages);
+        // SAFETY: the command buffers are recorded, their objects live as long as this guard, and the first submit
+        // signals the semaphore.
         unsafe { in_flight.queue(&draw, *sync.second_done) }?;
         Ok(in_flight)
     }
@@ -72,28 +70,17 @@ impl<'d> InFlight<'d> {
     }
 
     fn nothing(device: &'d Device<'d>, fences: [vk::Fence; 2]) -> Self {
-        Self {
-            device,
-            fences,
-            submitted: 0,
-            ended: false,
-        }
+        Self { device, fences, submitted: 0, ended: false }
     }
 
     /// # Safety
     ///
-    /// `work` satisfies the valid usage of `vkQueueSubmit` until the device has finished it; `fence` is the next of `fences`.
-    unsafe fn queue(
-        &mut self,
-        work: &vk::SubmitInfo<'_>,
-        fence: vk::Fence,
-    ) -> Result<(), WorkloadError> {
+    /// `work` satisfies the valid usage of `vkQueueSubmit` until the device has finished it; `fence` is the next of
+    /// `fences`.
+    unsafe fn queue(&mut self, work: &vk::SubmitInfo<'_>, fence: vk::Fence) -> Result<(), WorkloadError> {
         // SAFETY: `work` is valid until the device has finished it; one thread uses the queue.
-        unsafe {
-            self.device
-                .queue_submit(self.device.queue(), slice::from_ref(work), fence)
-        }
-        .map_err(WorkloadError::of("vkQueueSubmit"))?;
+        unsafe { self.device.queue_submit(self.device.queue(), slice::from_ref(work), fence) }
+            .map_err(WorkloadError::of("vkQueueSubmit"))?;
         self.submitted += 1;
         Ok(())
     }

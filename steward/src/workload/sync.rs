@@ -24,25 +24,16 @@ impl<'d> Sync<'d> {
         let computed = unsafe { device.create(&vk::SemaphoreCreateInfo::default()) }?;
         // SAFETY: no flags, no chain.
         let filled = unsafe { device.create(&vk::EventCreateInfo::default()) }?;
-        let one = vk::QueryPoolCreateInfo::default()
-            .query_type(vk::QueryType::OCCLUSION)
-            .query_count(1);
+        let one = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::OCCLUSION).query_count(1);
         // SAFETY: occlusion queries need no feature, and there is one.
         let samples = unsafe { device.create(&one) }?;
-        Ok(Self {
-            samples,
-            filled,
-            computed,
-            second_done,
-            first_done,
-        })
+        Ok(Self { samples, filled, computed, second_done, first_done })
     }
 
     /// Call it after the work is done.
     pub(super) fn was_filled(&self, device: &Device<'_>) -> Result<bool, WorkloadError> {
         // SAFETY: the event lives while `self` does.
-        unsafe { device.get_event_status(*self.filled) }
-            .map_err(WorkloadError::of("vkGetEventStatus"))
+        unsafe { device.get_event_status(*self.filled) }.map_err(WorkloadError::of("vkGetEventStatus"))
     }
 
     /// Without `occlusionQueryPrecise` the result is 0 for none and anything else for some.

@@ -1,5 +1,5 @@
-//! A second meter, in the test's own `malloc`, which comes before the preloaded one: each request is put down to the program or
-//! to anybody else by the address it was called from. It knows nothing of threads, commands or callbacks.
+//! A second meter, in the test's own `malloc`, which comes before the preloaded one: each request is put down to the
+//! program or to anybody else by the address it was called from. It knows nothing of threads, commands or callbacks.
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_int, c_void};
@@ -21,10 +21,7 @@ pub(super) struct SeenAddress {
 impl SeenAddress {
     pub(super) fn since(self, before: Self) -> Self {
         let less = |now: (u64, u64), before: (u64, u64)| (now.0 - before.0, now.1 - before.1);
-        Self {
-            program: less(self.program, before.program),
-            others: less(self.others, before.others),
-        }
+        Self { program: less(self.program, before.program), others: less(self.others, before.others) }
     }
 }
 
@@ -61,7 +58,8 @@ unsafe extern "C" {
     safe fn __libc_memalign(align: usize, size: usize) -> *mut c_void;
 }
 
-/// Finds the functions behind ours and the program's place in memory. From here on everything is counted here and by the meter.
+/// Finds the functions behind ours and the program's place in memory. From here on everything is counted here and by
+/// the meter.
 pub(super) fn begin() {
     let program = place_of_the_program();
     FROM.store(program.start, Relaxed);
@@ -74,20 +72,14 @@ pub(super) fn begin() {
     };
     let next = Next {
         // SAFETY: C's `malloc` has this type.
-        malloc: unsafe {
-            transmute::<*mut c_void, extern "C" fn(usize) -> *mut c_void>(find(c"malloc"))
-        },
+        malloc: unsafe { transmute::<*mut c_void, extern "C" fn(usize) -> *mut c_void>(find(c"malloc")) },
         // SAFETY: C's `calloc` has this type.
-        calloc: unsafe {
-            transmute::<*mut c_void, extern "C" fn(usize, usize) -> *mut c_void>(find(c"calloc"))
-        },
+        calloc: unsafe { transmute::<*mut c_void, extern "C" fn(usize, usize) -> *mut c_void>(find(c"calloc")) },
         // SAFETY: C's `realloc` has this type.
         realloc: unsafe { transmute::<*mut c_void, Realloc>(find(c"realloc")) },
         // SAFETY: C's `aligned_alloc` has this type.
         aligned_alloc: unsafe {
-            transmute::<*mut c_void, extern "C" fn(usize, usize) -> *mut c_void>(find(
-                c"aligned_alloc",
-            ))
+            transmute::<*mut c_void, extern "C" fn(usize, usize) -> *mut c_void>(find(c"aligned_alloc"))
         },
         // SAFETY: C's `posix_memalign` has this type.
         posix_memalign: unsafe { transmute::<*mut c_void, PosixMemalign>(find(c"posix_memalign")) },
@@ -99,53 +91,29 @@ pub(super) fn begin() {
 /// What was seen until now.
 pub(super) fn read() -> SeenAddress {
     let of = |counter: &Counter| (counter.0.load(Relaxed), counter.1.load(Relaxed));
-    SeenAddress {
-        program: of(&PROGRAM),
-        others: of(&OTHERS),
-    }
+    SeenAddress { program: of(&PROGRAM), others: of(&OTHERS) }
 }
 
 fn place_of_the_program() -> Range<usize> {
     let file = std::env::current_exe().expect("a test knows its file");
     let maps = fs::read_to_string("/proc/self/maps").expect("Linux");
     let mut ends = Vec::new();
-    for line in maps
-        .lines()
-        .filter(|line| line.ends_with(&*file.to_string_lossy()))
-    {
-        let (from, to) = line
-            .split(' ')
-            .next()
-            .and_then(|range| range.split_once('-'))
-            .expect("a range");
+    for line in maps.lines().filter(|line| line.ends_with(&*file.to_string_lossy())) {
+        let (from, to) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
         ends.extend([from, to].map(|end| usize::from_str_radix(end, 16).expect("an address")));
     }
-    let (from, to) = (
-        ends.iter().min().expect("mapped"),
-        ends.iter().max().expect("mapped"),
-    );
-    assert!(
-        (*from..*to).contains(&(begin as *const () as usize)),
-        "the program lies in {from:x}..{to:x}"
-    );
+    let (from, to) = (ends.iter().min().expect("mapped"), ends.iter().max().expect("mapped"));
+    assert!((*from..*to).contains(&(begin as *const () as usize)), "the program lies in {from:x}..{to:x}");
     *from..*to
 }
 
 fn next() -> Option<&'static Next> {
-    if READY.load(Relaxed) {
-        NEXT.get()
-    } else {
-        None
-    }
+    if READY.load(Relaxed) { NEXT.get() } else { None }
 }
 
 fn note(granted: bool, bytes: usize, caller: usize) {
     if granted {
-        let counter = if (FROM.load(Relaxed)..TO.load(Relaxed)).contains(&caller) {
-            &PROGRAM
-        } else {
-            &OTHERS
-        };
+        let counter = if (FROM.load(Relaxed)..TO.load(Relaxed)).contains(&caller) { &PROGRAM } else { &OTHERS };
         counter.0.fetch_add(1, Relaxed);
         counter.1.fetch_add(bytes as u64, Relaxed);
     }
@@ -158,10 +126,7 @@ extern "C" fn malloc_for(size: usize, caller: usize) -> *mut c_void {
 }
 
 extern "C" fn calloc_for(number: usize, size: usize, caller: usize) -> *mut c_void {
-    let block = next().map_or_else(
-        || __libc_calloc(number, size),
-        |next| (next.calloc)(number, size),
-    );
+    let block = next().map_or_else(|| __libc_calloc(number, size), |next| (next.calloc)(number, size));
     note(!block.is_null(), number.wrapping_mul(size), caller);
     block
 }
@@ -178,20 +143,12 @@ extern "C" fn realloc_for(block: *mut c_void, size: usize, caller: usize) -> *mu
 }
 
 extern "C" fn aligned_for(align: usize, size: usize, caller: usize) -> *mut c_void {
-    let block = next().map_or_else(
-        || __libc_memalign(align, size),
-        |next| (next.aligned_alloc)(align, size),
-    );
+    let block = next().map_or_else(|| __libc_memalign(align, size), |next| (next.aligned_alloc)(align, size));
     note(!block.is_null(), size, caller);
     block
 }
 
-extern "C" fn posix_memalign_for(
-    out: *mut *mut c_void,
-    align: usize,
-    size: usize,
-    caller: usize,
-) -> c_int {
+extern "C" fn posix_memalign_for(out: *mut *mut c_void, align: usize, size: usize, caller: usize) -> c_int {
     let Some(next) = next() else {
         let block = __libc_memalign(align, size);
         // SAFETY: the caller of `posix_memalign` passes a place for the block.

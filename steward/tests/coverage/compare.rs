@@ -1,4 +1,5 @@
-//! In a child with the meter preloaded: the same run by the meter's flags, by return addresses, and by the layer's accounts.
+//! In a child with the meter preloaded: the same run by the meter's flags, by return addresses, and by the layer's
+//! accounts.
 
 use VkLayer_steward_memory::in_process::Observation;
 use vk_callbacks::check::Opened;
@@ -17,37 +18,16 @@ const LOOK_UPS: u64 = 32 << 10;
 pub(super) fn on() {
     by_address::begin();
     let driver = crate::opened::opened();
-    let options = Options {
-        seed: 7,
-        rounds: 3,
-        ..Options::default()
-    };
+    let options = Options { seed: 7, rounds: 3, ..Options::default() };
     let folder = tempfile::tempdir().expect("a folder");
-    let json: &'static str = folder
-        .path()
-        .join("layer.json")
-        .display()
-        .to_string()
-        .leak();
-    let settings = [
-        ("json", json),
-        ("check", "false"),
-        ("brackets", "all"),
-        ("meter", "true"),
-    ];
-    let observation = Observation {
-        opened: driver.opened(),
-        stacks: None,
-        records: false,
-        settings: Box::leak(Box::new(settings)),
-    };
+    let json: &'static str = folder.path().join("layer.json").display().to_string().leak();
+    let settings = [("json", json), ("check", "false"), ("brackets", "all"), ("meter", "true")];
+    let observation =
+        Observation { opened: driver.opened(), stacks: None, records: false, settings: Box::leak(Box::new(settings)) };
     let chained = drivers::chained(&driver, observation).expect("the first chain");
     meter::this_thread_is_application();
     // The layer starts with the first instance, and the C library allocates for it.
-    let first = Options {
-        rounds: 0,
-        ..options
-    };
+    let first = Options { rounds: 0, ..options };
     workload::run(&chained, &first, &|_| {}).expect("it runs");
     let [calls, bytes, taken] = through_callbacks(json);
     let coverage = CallbackCoverage::begin().expect("preloaded");
@@ -57,17 +37,9 @@ pub(super) fn on() {
     let seen = by_address::read().since(before);
     let through = through_callbacks(json);
     let charged = through[2] - taken;
-    let run = CoverageRun {
-        callback_calls: through[0] - calls,
-        callback_bytes: through[1] - bytes,
-        ..run
-    };
+    let run = CoverageRun { callback_calls: through[0] - calls, callback_bytes: through[1] - bytes, ..run };
 
-    agree(
-        "bytes past callbacks, by flags and by addresses",
-        run.past_bytes(),
-        seen.others.1,
-    );
+    agree("bytes past callbacks, by flags and by addresses", run.past_bytes(), seen.others.1);
     agree(
         "calls past callbacks, by flags and by addresses",
         run.in_command_calls + run.never_issued_calls,
@@ -81,54 +53,29 @@ pub(super) fn on() {
         "{what}: {program} and {}",
         seen.program.1
     );
-    agree(
-        "all bytes, by flags and by addresses",
-        program + run.past_bytes(),
-        seen.program.1 + seen.others.1,
-    );
+    agree("all bytes, by flags and by addresses", program + run.past_bytes(), seen.program.1 + seen.others.1);
     let asked = run.callback_bytes + 16 * run.callback_calls;
-    agree(
-        "bytes within callbacks, and asked of them with 16 a block",
-        run.in_callback_bytes,
-        asked,
-    );
+    agree("bytes within callbacks, and asked of them with 16 a block", run.in_callback_bytes, asked);
     if matches!(driver.opened(), Opened::Directly) {
-        agree(
-            "bytes asked of callbacks with 16 a block, and by the accounts",
-            asked,
-            charged,
-        );
+        agree("bytes asked of callbacks with 16 a block, and by the accounts", asked, charged);
     } else {
         // The loader resizes blocks: the accounts take the difference, the meter the whole.
-        println!(
-            "    bytes by the accounts, which count a block that grows by its growth: {charged}"
-        );
-        assert!(
-            charged < asked && asked - charged < asked / 20,
-            "{asked} and {charged}"
-        );
+        println!("    bytes by the accounts, which count a block that grows by its growth: {charged}");
+        assert!(charged < asked && asked - charged < asked / 20, "{asked} and {charged}");
     }
     // What is compared is not next to nothing.
     assert!(
-        run.past_bytes() > 10 << 20
-            && run.callback_bytes > 64 << 10
-            && run.never_issued_bytes > 1 << 20,
+        run.past_bytes() > 10 << 20 && run.callback_bytes > 64 << 10 && run.never_issued_bytes > 1 << 20,
         "{run:?}"
     );
 
-    // Without the layer the flags say nothing of commands, and the addresses say the same as before: they would have told.
+    // Without the layer the flags say nothing of commands, and the addresses say the same as before: they would have
+    // told.
     let (flags, addresses) = (meter::read().expect("preloaded"), by_address::read());
     workload::run(&driver, &options, &|_| {}).expect("it runs");
-    let (flags, addresses) = (
-        meter::read().expect("preloaded").since(&flags),
-        by_address::read().since(addresses),
-    );
-    let past =
-        flags.of(ThreadActivity::InCommand).bytes + flags.of(ThreadActivity::NeverIssued).bytes;
-    assert!(
-        apart(past, addresses.others.1) > addresses.others.1 / APART,
-        "{past} bytes, and {addresses:?}"
-    );
+    let (flags, addresses) = (meter::read().expect("preloaded").since(&flags), by_address::read().since(addresses));
+    let past = flags.of(ThreadActivity::InCommand).bytes + flags.of(ThreadActivity::NeverIssued).bytes;
+    assert!(apart(past, addresses.others.1) > addresses.others.1 / APART, "{past} bytes, and {addresses:?}");
     println!("agree");
 }
 
@@ -139,9 +86,7 @@ fn through_callbacks(json: &str) -> [u64; 3] {
     let kinds = layer.contexts.iter().filter(|row| !row.group);
     let charged = kinds.map(|row| row.total_bytes).sum();
     let coverage = layer.callback_coverage;
-    let run = coverage
-        .and_then(|coverage| coverage.with_loader)
-        .expect("measured");
+    let run = coverage.and_then(|coverage| coverage.with_loader).expect("measured");
     [run.callback_calls, run.callback_bytes, charged]
 }
 

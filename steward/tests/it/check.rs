@@ -1,7 +1,8 @@
-//! `steward check` on the drivers that are here, and on the bundled traces: what is found, what it is compared with, exit codes.
+//! `steward check` on the drivers that are here, and on the bundled traces: what is found, what it is compared with,
+//! exit codes.
 //!
-//! What a driver does is pinned by the bundled expectations, each with its cause; the tests here say the findings that are known
-//! from the drivers' sources once more, so that an emptied file would not pass.
+//! What a driver does is pinned by the bundled expectations, each with its cause; the tests here say the findings that
+//! are known from the drivers' sources once more, so that an emptied file would not pass.
 
 mod all_drivers;
 mod traces;
@@ -25,26 +26,19 @@ fn steward(args: &[&str]) -> Child {
     }
 }
 
-/// A check, its exit and its data; or a skip where the driver, or a version of it that something is known of, is not there.
+/// A check, its exit and its data; or a skip where the driver, or a version of it that something is known of, is not
+/// there.
 fn checked(test: &str, driver: &str, args: &[&str]) -> Option<(Finished, Value)> {
     let folder = tempfile::tempdir().expect("a folder");
     let json = folder.path().join("check.json");
-    let done = steward(&["check", "--driver", driver])
-        .args(args)
-        .args([Path::new("--json"), &json])
-        .run();
+    let done = steward(&["check", "--driver", driver]).args(args).args([Path::new("--json"), &json]).run();
     if done.code == Some(2) {
         skip(driver, test, done.stderr.lines().next().unwrap_or_default());
         return None;
     }
-    let data: Value =
-        serde_json::from_str(&fs::read_to_string(&json).expect("JSON")).expect("JSON");
+    let data: Value = serde_json::from_str(&fs::read_to_string(&json).expect("JSON")).expect("JSON");
     if data["expectations"].is_null() {
-        skip(
-            driver,
-            test,
-            &format!("nothing is known of {}", data["driver"]),
-        );
+        skip(driver, test, &format!("nothing is known of {}", data["driver"]));
         return None;
     }
     Some((done, data))
@@ -53,16 +47,10 @@ fn checked(test: &str, driver: &str, args: &[&str]) -> Option<(Finished, Value)>
 /// All findings: those that were expected, notes, and those that were not.
 fn findings(data: &Value) -> Vec<Value> {
     let list = |of: &str| data[of].as_array().expect("a list").clone();
-    let mut all: Vec<_> = list("expected")
-        .into_iter()
-        .map(|known| known["finding"].clone())
-        .collect();
+    let mut all: Vec<_> = list("expected").into_iter().map(|known| known["finding"].clone()).collect();
     all.extend(list("notes"));
     all.extend(
-        list("differences")
-            .into_iter()
-            .map(|difference| difference["finding"].clone())
-            .filter(|row| !row.is_null()),
+        list("differences").into_iter().map(|difference| difference["finding"].clone()).filter(|row| !row.is_null()),
     );
     all
 }
@@ -79,10 +67,7 @@ fn of_kind<'v>(rows: &'v [Value], kind: &str) -> BTreeMap<[&'v str; 3], (&'v str
     let number = |row: &Value, name: &str| row[name].as_u64().expect("a number");
     rows.map(|row| {
         let place = [of(row, "owner"), of(row, "command"), of(row, "scope")];
-        (
-            place,
-            (of(row, "level"), number(row, "count"), number(row, "bytes")),
-        )
+        (place, (of(row, "level"), number(row, "count"), number(row, "bytes")))
     })
     .collect()
 }
@@ -97,10 +82,7 @@ fn each_driver_does_what_is_known_of_it_in_any_number_of_rounds() {
             };
             done.assert_code(0);
             assert_eq!(
-                (
-                    &data["as_expected"],
-                    data["differences"].as_array().map(Vec::len)
-                ),
+                (&data["as_expected"], data["differences"].as_array().map(Vec::len)),
                 (&true.into(), Some(0)),
                 "{done}"
             );
@@ -121,48 +103,24 @@ fn v22_v23_lavapipe_frees_each_submit_on_a_thread_that_never_issued_a_command() 
     };
     let rows = findings(&data);
     let freed = of_kind(&rows, "FreedOnForeignThread");
-    // Two submits a round, and what the second keeps of the semaphore that it waits for: of 200, 208 and 120 bytes; and the four of a
-    // defragmentation, of 168 bytes each.
+    // Two submits a round, and what the second keeps of the semaphore that it waits for: of 200, 208 and 120 bytes; and
+    // the four of a defragmentation, of 168 bytes each.
     let each = ["VkDevice", "vkQueueSubmit", "device"];
-    assert_eq!(
-        freed.get(&each),
-        Some(&(
-            "violation",
-            3 * ROUNDS + 4,
-            (200 + 208 + 120) * ROUNDS + 4 * 168
-        )),
-        "{done}"
-    );
-    assert_eq!(
-        freed[&["VkDevice", "vkGetQueryPoolResults", "device"]].1,
-        ROUNDS,
-        "{done}"
-    );
+    assert_eq!(freed.get(&each), Some(&("violation", 3 * ROUNDS + 4, (200 + 208 + 120) * ROUNDS + 4 * 168)), "{done}");
+    assert_eq!(freed[&["VkDevice", "vkGetQueryPoolResults", "device"]].1, ROUNDS, "{done}");
     for command in ["vkCreateComputePipelines", "vkCreateGraphicsPipelines"] {
         // What the last round destroyed goes with the device, unless the thread was quick.
         let count = freed[&["VkDevice", command, "object"]].1;
-        assert!(
-            (2 * (ROUNDS - 1)..=2 * ROUNDS).contains(&count),
-            "{command}: {count}\n{done}"
-        );
+        assert!((2 * (ROUNDS - 1)..=2 * ROUNDS).contains(&count), "{command}: {count}\n{done}");
     }
-    assert!(
-        freed.keys().all(|[owner, ..]| *owner == "VkDevice"),
-        "{done}"
-    );
-    let said = format!(
-        ", taken in vkQueueSubmit, on a thread that has never issued a command; {} times ",
-        3 * ROUNDS + 4
-    );
+    assert!(freed.keys().all(|[owner, ..]| *owner == "VkDevice"), "{done}");
+    let said =
+        format!(", taken in vkQueueSubmit, on a thread that has never issued a command; {} times ", 3 * ROUNDS + 4);
     assert!(flat(&done).contains(&said), "{done}");
     assert!(!flat(&done).contains("driver thread"), "{done}");
-    for never in [
-        "AskedOnForeignThread",
-        "AskedBetweenCommands",
-        "FreedBetweenCommands",
-        "CommandBlockLeft",
-        "FreedUnknown",
-    ] {
+    for never in
+        ["AskedOnForeignThread", "AskedBetweenCommands", "FreedBetweenCommands", "CommandBlockLeft", "FreedUnknown"]
+    {
         assert!(of_kind(&rows, never).is_empty(), "{never}\n{done}");
     }
 }
@@ -176,10 +134,7 @@ fn v29_lavapipe_asks_for_a_pipeline_cache_with_scope_object() {
     let rows = findings(&data);
     let asked = of_kind(&rows, "CacheAsObject");
     // Two caches a round, 120 bytes each.
-    let expected = [(
-        ["VkPipelineCache", "vkCreatePipelineCache", "object"],
-        ("violation", 6, 720),
-    )];
+    let expected = [(["VkPipelineCache", "vkCreatePipelineCache", "object"], ("violation", 6, 720))];
     assert_eq!(asked, BTreeMap::from(expected), "{done}");
 }
 
@@ -194,11 +149,7 @@ fn v30_v34_lavapipe_passes_over_the_allocators_of_objects_and_pools() {
     let counts = |kind| -> Vec<_> {
         let all = of_kind(&rows, kind).into_iter();
         all.map(|([owner, command, scope], (level, count, _))| {
-            assert_eq!(
-                (owner, scope, level),
-                ("VkDevice", "object", "violation"),
-                "{command}\n{done}"
-            );
+            assert_eq!((owner, scope, level), ("VkDevice", "object", "violation"), "{command}\n{done}");
             (command, count)
         })
         .collect()
@@ -213,16 +164,8 @@ fn v30_v34_lavapipe_passes_over_the_allocators_of_objects_and_pools() {
     assert_eq!(counts("PoolPassedOver"), [("vkAllocateDescriptorSets", 6)]);
     // Set layouts have scope DEVICE, which any command may take: a note.
     let layouts = of_kind(&rows, "DeviceScopeInCreate");
-    assert_eq!(
-        layouts[&["VkDevice", "vkCreateDescriptorSetLayout", "device"]].0,
-        "note"
-    );
-    assert!(
-        of_kind(&rows, "SizeZero")
-            .keys()
-            .any(|[_, command, _]| *command == "vkCmdPipelineBarrier"),
-        "{done}"
-    );
+    assert_eq!(layouts[&["VkDevice", "vkCreateDescriptorSetLayout", "device"]].0, "note");
+    assert!(of_kind(&rows, "SizeZero").keys().any(|[_, command, _]| *command == "vkCmdPipelineBarrier"), "{done}");
 }
 
 #[test]
@@ -235,20 +178,10 @@ fn v41_swiftshader_leaves_the_entries_of_each_update_template() {
     let rows = findings(&data);
     let left = of_kind(&rows, "LiveAfterDestroy");
     // Three entries of 32 bytes.
-    let place = [
-        "VkDescriptorUpdateTemplate",
-        "vkCreateDescriptorUpdateTemplate",
-        "object",
-    ];
-    assert_eq!(
-        left,
-        BTreeMap::from([(place, ("violation", ROUNDS, 96 * ROUNDS))]),
-        "{done}"
-    );
+    let place = ["VkDescriptorUpdateTemplate", "vkCreateDescriptorUpdateTemplate", "object"];
+    assert_eq!(left, BTreeMap::from([(place, ("violation", ROUNDS, 96 * ROUNDS))]), "{done}");
     assert!(
-        flat(&done).contains(
-            "live when vkDestroyDescriptorUpdateTemplate returned; never freed; 5 times "
-        ),
+        flat(&done).contains("live when vkDestroyDescriptorUpdateTemplate returned; never freed; 5 times "),
         "{done}"
     );
     let stacks = data["leaks"]["stacks"].as_array().expect("what was left");
@@ -256,22 +189,10 @@ fn v41_swiftshader_leaves_the_entries_of_each_update_template() {
         panic!("{stacks:?}");
     };
     assert_eq!(left["command"], "vkCreateDescriptorUpdateTemplate");
-    assert_eq!(
-        (&left["rules"][0], &left["blocks"]["bytes"]),
-        (&"V41".into(), &(96 * ROUNDS).into())
-    );
+    assert_eq!((&left["rules"][0], &left["blocks"]["bytes"]), (&"V41".into(), &(96 * ROUNDS).into()));
     assert_eq!(left["oldest"][0]["bytes"], 96);
-    assert!(
-        left["oldest"][0]["handle"]
-            .as_str()
-            .is_some_and(|handle| handle.starts_with("0x"))
-    );
-    assert!(
-        left["frames"][0]["module"]
-            .as_str()
-            .is_some_and(|file| file.contains("swiftshader")),
-        "{left}"
-    );
+    assert!(left["oldest"][0]["handle"].as_str().is_some_and(|handle| handle.starts_with("0x")));
+    assert!(left["frames"][0]["module"].as_str().is_some_and(|file| file.contains("swiftshader")), "{left}");
     // The driver has no unwind tables: its callers are found by frame pointers.
     let frames = left["frames"].as_array().expect("a stack");
     let caller = frames.iter().find(|frame| {
@@ -279,31 +200,17 @@ fn v41_swiftshader_leaves_the_entries_of_each_update_template() {
         !file.contains("swiftshader")
     });
     let caller = caller.map(|frame| frame["functions"].to_string());
-    assert!(
-        caller.is_some_and(|names| names.contains("VkLayer_steward_memory::hooks::")),
-        "{left}"
-    );
-    let growth = format!(
-        "\n     grows: +1 block (96 B) a round, in {0} of {0}\n",
-        ROUNDS - 1
-    );
+    assert!(caller.is_some_and(|names| names.contains("VkLayer_steward_memory::hooks::")), "{left}");
+    let growth = format!("\n     grows: +1 block (96 B) a round, in {0} of {0}\n", ROUNDS - 1);
     let head = format!(
         "\n  1. V41: vkCreateDescriptorUpdateTemplate: {ROUNDS} blocks of VkDescriptorUpdateTemplate (480 B)\n"
     );
     let (driver, caller) = ("libvk_swiftshader.so+0x", "VkLayer_steward_memory::hooks::");
-    let places =
-        ["violation V41: ", &head, &growth, driver, caller].map(|text| done.stdout.find(text));
-    assert!(
-        places.iter().all(Option::is_some) && places.is_sorted(),
-        "{places:?}\n{done}"
-    );
-    for never in [
-        "FreedOnForeignThread",
-        "AskedOnForeignThread",
-        "CacheAsObject",
-        "ObjectLessSpecific",
-        "PoolPassedOver",
-    ] {
+    let places = ["violation V41: ", &head, &growth, driver, caller].map(|text| done.stdout.find(text));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}\n{done}");
+    for never in
+        ["FreedOnForeignThread", "AskedOnForeignThread", "CacheAsObject", "ObjectLessSpecific", "PoolPassedOver"]
+    {
         assert!(of_kind(&rows, never).is_empty(), "{never}\n{done}");
     }
 }
@@ -317,17 +224,10 @@ fn v34_swiftshader_never_asks_the_pools_of_its_command_buffers() {
     let rows = findings(&data);
     let silent = of_kind(&rows, "PoolNeverAsked");
     // Of each round one, and the four of a defragmentation.
-    assert_eq!(
-        silent[&["VkCommandPool", "", ""]],
-        ("note", 3 + 4, 0),
-        "{done}"
-    );
+    assert_eq!(silent[&["VkCommandPool", "", ""]], ("note", 3 + 4, 0), "{done}");
     let lavapipe = checked(test, "lavapipe", &["--rounds", "1"]);
     if let Some((done, data)) = lavapipe {
-        assert!(
-            of_kind(&findings(&data), "PoolNeverAsked").is_empty(),
-            "{done}"
-        );
+        assert!(of_kind(&findings(&data), "PoolNeverAsked").is_empty(), "{done}");
     }
 }
 
@@ -339,26 +239,16 @@ fn without_the_loader_the_findings_are_the_drivers() {
         let Some((done, loader)) = checked(TEST, driver, &["--rounds", "3"]) else {
             continue;
         };
-        assert!(
-            flat(&done).contains(": the implementation ") && !flat(&done).contains(": the driver "),
-            "{done}"
-        );
+        assert!(flat(&done).contains(": the implementation ") && !flat(&done).contains(": the driver "), "{done}");
         let Some((done, direct)) = checked(TEST, driver, &["--rounds", "3", "--direct"]) else {
             continue;
         };
         done.assert_code(0);
-        assert!(
-            flat(&done).contains(": the driver ") && !flat(&done).contains(": the implementation "),
-            "{done}"
-        );
+        assert!(flat(&done).contains(": the driver ") && !flat(&done).contains(": the implementation "), "{done}");
         let kinds = |data: &Value| -> Vec<String> {
             // Which of the layouts go on which thread is a matter of time.
-            let steady = findings(data)
-                .into_iter()
-                .filter(|row| row["kind"] != "FreedOnForeignThread");
-            steady
-                .map(|row| format!("{} {}", row["kind"], row["command"]))
-                .collect()
+            let steady = findings(data).into_iter().filter(|row| row["kind"] != "FreedOnForeignThread");
+            steady.map(|row| format!("{} {}", row["kind"], row["command"])).collect()
         };
         let mut with = kinds(&loader);
         with.retain(|kind| kind != "\"CommandLessSpecific\" \"vkCreateDevice\"");
@@ -366,25 +256,19 @@ fn without_the_loader_the_findings_are_the_drivers() {
     }
 }
 
-/// What the loader is known to do is not expected of a driver that is opened without it, and a file that is written keeps it.
+/// What the loader is known to do is not expected of a driver that is opened without it, and a file that is written
+/// keeps it.
 #[test]
 fn what_is_known_of_the_loader_excuses_no_driver_that_is_opened_directly() {
     const TEST: &str = "what_is_known_of_the_loader_excuses_no_driver_that_is_opened_directly";
     if checked(TEST, "swiftshader", &["--rounds", "1"]).is_none() {
         return;
     }
-    let known = fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations/swiftshader-5.0.toml"),
-    )
-    .expect("a file");
+    let known = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations/swiftshader-5.0.toml"))
+        .expect("a file");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("known.toml");
-    let check = |more: &[&str]| {
-        steward(&["check", "--driver", "swiftshader"])
-            .args(more)
-            .args([&file])
-            .run()
-    };
+    let check = |more: &[&str]| steward(&["check", "--driver", "swiftshader"]).args(more).args([&file]).run();
     // As if the loader left the entries.
     fs::write(
         &file,
@@ -398,8 +282,7 @@ fn what_is_known_of_the_loader_excuses_no_driver_that_is_opened_directly() {
     let done = check(&["--direct", "--expect"]);
     done.assert_code(1);
     assert!(
-        flat(&done).contains(" not expected: V41 LiveAfterDestroy, ")
-            && done.stdout.ends_with(" 1 difference\n"),
+        flat(&done).contains(" not expected: V41 LiveAfterDestroy, ") && done.stdout.ends_with(" 1 difference\n"),
         "{done}"
     );
     fs::write(&file, &known).expect("a file");
@@ -418,27 +301,17 @@ fn what_differs_from_the_file_is_named_and_fails() {
     if checked(TEST, "lavapipe", &["--rounds", "1"]).is_none() {
         return;
     }
-    let known = fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations/lavapipe-22.3.toml"),
-    )
-    .expect("a file");
+    let known = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations/lavapipe-22.3.toml"))
+        .expect("a file");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("known.toml");
     let check = |text: &str| {
         fs::write(&file, text).expect("a file");
-        steward(&["check", "--driver", "lavapipe", "--expect"])
-            .args([&file])
-            .run()
+        steward(&["check", "--driver", "lavapipe", "--expect"]).args([&file]).run()
     };
     check(&known).assert_code(0);
-    let entries: Vec<&str> = known
-        .split("\n\n")
-        .filter(|entry| entry.starts_with("[[finding]]"))
-        .collect();
-    let cache = entries
-        .iter()
-        .find(|entry| entry.contains("CacheAsObject"))
-        .expect("an entry");
+    let entries: Vec<&str> = known.split("\n\n").filter(|entry| entry.starts_with("[[finding]]")).collect();
+    let cache = entries.iter().find(|entry| entry.contains("CacheAsObject")).expect("an entry");
     for (text, said) in [
         (
             known.replace(cache, ""),
@@ -449,47 +322,30 @@ fn what_differs_from_the_file_is_named_and_fails() {
             " expected 12 times, and seen 8: V29 CacheAsObject",
         ),
         (
-            format!(
-                "{known}\n[[finding]]\nrule = \"V7\"\nkind = \"BadAlignment\"\ncause = \"long ago\"\n"
-            ),
+            format!("{known}\n[[finding]]\nrule = \"V7\"\nkind = \"BadAlignment\"\ncause = \"long ago\"\n"),
             " expected, and gone: V7 BadAlignment (known as: long ago)",
         ),
     ] {
         let done = check(&text);
         done.assert_code(1);
-        assert!(
-            done.stdout.contains("\nnot as expected:\n") && flat(&done).contains(said),
-            "{said}\n{done}"
-        );
-        assert!(
-            done.stdout.ends_with("1 difference\n") && done.stderr.is_empty(),
-            "{done}"
-        );
+        assert!(done.stdout.contains("\nnot as expected:\n") && flat(&done).contains(said), "{said}\n{done}");
+        assert!(done.stdout.ends_with("1 difference\n") && done.stderr.is_empty(), "{done}");
     }
     // The reader of the output does not change what was found.
     for (text, said) in [
         (known.replace("kind = ", "kin = "), ", line "),
-        (
-            known.replace("22.3.*", "21.*"),
-            " is about the driver \"llvmpipe Mesa 21.*\", and this is \"llvmpipe Mesa ",
-        ),
+        (known.replace("22.3.*", "21.*"), " is about the driver \"llvmpipe Mesa 21.*\", and this is \"llvmpipe Mesa "),
     ] {
         let done = check(&text);
         done.assert_code(2);
         assert!(
-            done.stderr.contains(said)
-                && done.stderr.lines().count() == 1
-                && done.stdout.is_empty(),
+            done.stderr.contains(said) && done.stderr.lines().count() == 1 && done.stdout.is_empty(),
             "{said}\n{done}"
         );
     }
     let done = steward(&["check", "--driver", "lavapipe", "--expect", "nobody-knows"]).run();
     done.assert_code(2);
-    assert!(
-        done.stderr.contains("nobody-knows cannot be read (")
-            && done.stderr.contains("lavapipe-22.3"),
-        "{done}"
-    );
+    assert!(done.stderr.contains("nobody-knows cannot be read (") && done.stderr.contains("lavapipe-22.3"), "{done}");
     let done = steward(&["check", "--driver", "all", "--expect", "lavapipe-22.3"]).run();
     done.assert_code(2);
 }
@@ -502,33 +358,16 @@ fn a_file_that_was_written_is_what_the_next_check_finds_and_keeps_causes() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("written.toml");
-    let write = || {
-        steward(&["check", "--driver", "swiftshader", "--write-expect"])
-            .args([&file])
-            .run()
-    };
+    let write = || steward(&["check", "--driver", "swiftshader", "--write-expect"]).args([&file]).run();
     write().assert_code(0);
     let text = fs::read_to_string(&file).expect("a file");
-    assert!(
-        text.contains("\nper_round = 1\n") && text.contains("ObjectBase"),
-        "the bundled cause is kept:\n{text}"
-    );
+    assert!(text.contains("\nper_round = 1\n") && text.contains("ObjectBase"), "the bundled cause is kept:\n{text}");
     let mine = text.replace("ObjectBase", "my own words");
     fs::write(&file, &mine).expect("a file");
     write().assert_code(0);
     assert_eq!(fs::read_to_string(&file).expect("a file"), mine);
-    let check = |rounds| {
-        steward(&[
-            "check",
-            "--driver",
-            "swiftshader",
-            "--rounds",
-            rounds,
-            "--expect",
-        ])
-        .args([&file])
-        .run()
-    };
+    let check =
+        |rounds| steward(&["check", "--driver", "swiftshader", "--rounds", rounds, "--expect"]).args([&file]).run();
     check("1").assert_code(0);
     check("9").assert_code(0);
 }
@@ -544,40 +383,17 @@ fn without_the_checker_the_accounts_say_the_same() {
         }
         let json = folder.path().join(format!("{driver}.json"));
         let run = |more: &[&str]| -> Value {
-            let args = [
-                "drive",
-                "--driver",
-                driver,
-                "--seed",
-                "5",
-                "--rounds",
-                "3",
-                "--no-coverage",
-                "--json",
-            ];
+            let args = ["drive", "--driver", driver, "--seed", "5", "--rounds", "3", "--no-coverage", "--json"];
             steward(&args).args([&json]).args(more).run().assert_code(0);
             serde_json::from_str(&fs::read_to_string(&json).expect("JSON")).expect("JSON")
         };
         let (with, without) = (run(&[]), run(&["--no-check"]));
-        assert!(
-            with["findings"]
-                .as_array()
-                .is_some_and(|rows| rows.len() > 2),
-            "{}",
-            with["findings"]
-        );
+        assert!(with["findings"].as_array().is_some_and(|rows| rows.len() > 2), "{}", with["findings"]);
         assert_eq!(without["findings"], Value::Array(Vec::new()));
         assert_eq!(with["leftovers"], without["leftovers"]);
         let context = |report: &Value| -> Vec<_> {
             let rows = report["contexts"].as_array().expect("a list").iter();
-            rows.map(|row| {
-                (
-                    row["name"].clone(),
-                    row["total_blocks"].clone(),
-                    row["total_bytes"].clone(),
-                )
-            })
-            .collect()
+            rows.map(|row| (row["name"].clone(), row["total_blocks"].clone(), row["total_bytes"].clone())).collect()
         };
         assert_eq!(context(&with), context(&without), "{driver}");
     }

@@ -1,6 +1,7 @@
 //! The page in a browser: what is in the DOM, and what is painted.
 //!
-//! Skipped where there is no `chromium`; `STEWARD_REQUIRE=chromium` forbids that. The pictures stay in the target folder's `tmp`.
+//! Skipped where there is no `chromium`; `STEWARD_REQUIRE=chromium` forbids that. The pictures stay in the target
+//! folder's `tmp`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,17 +35,11 @@ struct Browser {
 
 impl Browser {
     fn new(test: &str) -> Option<Self> {
-        if !Command::new("chromium")
-            .arg("--version")
-            .output()
-            .is_ok_and(|done| done.status.success())
-        {
+        if !Command::new("chromium").arg("--version").output().is_ok_and(|done| done.status.success()) {
             skip("chromium", test, "there is no chromium");
             return None;
         }
-        Some(Self {
-            folder: tempfile::tempdir().expect("a folder"),
-        })
+        Some(Self { folder: tempfile::tempdir().expect("a folder") })
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -54,19 +49,8 @@ impl Browser {
     fn run(&self, page: &Path, options: &[&str]) -> String {
         let profile = format!("--user-data-dir={}", self.file("profile").display());
         let page = format!("file://{}", page.display());
-        let fixed = [
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
-            &profile,
-        ];
-        let done = Child::new("chromium")
-            .limit(Duration::from_secs(120))
-            .args(fixed)
-            .args(options)
-            .args([&page])
-            .run();
+        let fixed = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", &profile];
+        let done = Child::new("chromium").limit(Duration::from_secs(120)).args(fixed).args(options).args([&page]).run();
         done.assert_code(0);
         done.stdout
     }
@@ -85,10 +69,7 @@ impl Browser {
 
     /// A picture, by the name of the page and its kind. `settings` are blink's.
     fn picture(&self, page: &Path, kind: &str, width: u32, settings: &str) -> Vec<u8> {
-        let name = format!(
-            "page-{}-{kind}.png",
-            page.file_stem().expect("a name").display()
-        );
+        let name = format!("page-{}-{kind}.png", page.file_stem().expect("a name").display());
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         // One of an earlier run would pass as well.
         let _ = fs::remove_file(&file);
@@ -110,32 +91,18 @@ impl Browser {
               if (box.width > 0 && (box.right > wide + 1 || box.left < -1)) out.push(e.tagName + ' ' + e.className);\
             }\
             parent.postMessage(wide + ' ' + document.documentElement.scrollWidth + ' boxes outside: ' + out.join(', '), '*');";
-        let expected: Vec<_> = widths
-            .iter()
-            .map(|width| format!("{width} {width} boxes outside:"))
-            .collect();
-        assert_eq!(
-            self.said(page, widths, probe),
-            expected,
-            "{}",
-            page.display()
-        );
+        let expected: Vec<_> = widths.iter().map(|width| format!("{width} {width} boxes outside:")).collect();
+        assert_eq!(self.said(page, widths, probe), expected, "{}", page.display());
     }
 
     /// What a script in a page posts to its parent, for each width. Narrower than a window can be: in frames.
     fn said(&self, page: &Path, widths: &[u32], script: &str) -> Vec<String> {
         let probe = format!("<script>{script}</script></body>");
         let text = fs::read_to_string(page).expect("a page");
-        fs::write(
-            self.file("probe.html"),
-            text.replace(POLICY, "").replace("</body>", &probe),
-        )
-        .expect("a file");
+        fs::write(self.file("probe.html"), text.replace(POLICY, "").replace("</body>", &probe)).expect("a file");
         let frames: String = widths
             .iter()
-            .map(|width| {
-                format!("<iframe src=\"probe.html\" width=\"{width}\" height=\"800\"></iframe>")
-            })
+            .map(|width| format!("<iframe src=\"probe.html\" width=\"{width}\" height=\"800\"></iframe>"))
             .collect();
         let both = format!(
             "<!doctype html><body><script>const said = []; onmessage = e => {{\
@@ -145,28 +112,18 @@ impl Browser {
             widths.len()
         );
         let said = text_of(&self.dom_of(&both));
-        let said = said
-            .trim()
-            .strip_prefix("said: ")
-            .unwrap_or_else(|| panic!("no frame has answered: {said}"));
-        said.split("; then ")
-            .map(|one| one.trim().to_owned())
-            .collect()
+        let said = said.trim().strip_prefix("said: ").unwrap_or_else(|| panic!("no frame has answered: {said}"));
+        said.split("; then ").map(|one| one.trim().to_owned()).collect()
     }
 
     /// The page forbids scripts, its own as well: what is read and painted here is without them.
     fn runs_no_script(&self, page: &Path) {
         let text = fs::read_to_string(page).expect("a page");
         let script = "<script>document.body.textContent = 'a script ran'</script></body>";
-        let [with_script, allowed] = [
-            text.replace("</body>", script),
-            text.replace("</body>", script).replace(POLICY, ""),
-        ];
+        let [with_script, allowed] =
+            [text.replace("</body>", script), text.replace("</body>", script).replace(POLICY, "")];
         let still = self.dom_of(&with_script);
-        assert!(
-            text_of(&self.dom_of(&allowed)).ends_with("a script ran"),
-            "a script would have shown"
-        );
+        assert!(text_of(&self.dom_of(&allowed)).ends_with("a script ran"), "a script would have shown");
         let dom = self.dom(page);
         for (id, _) in PARTS {
             let [text, still] = [&dom, &still].map(|dom| text_of(part(dom, id)));
@@ -176,20 +133,15 @@ impl Browser {
 
     /// Each picture shows something, and none what another shows.
     fn pictures(&self, page: &Path, kinds: &[(&str, u32, &str)]) {
-        let pictures: Vec<_> = kinds
-            .iter()
-            .map(|(kind, width, settings)| self.picture(page, kind, *width, settings))
-            .collect();
+        let pictures: Vec<_> =
+            kinds.iter().map(|(kind, width, settings)| self.picture(page, kind, *width, settings)).collect();
         for (index, picture) in pictures.iter().enumerate() {
             assert!(
                 picture.starts_with(b"\x89PNG") && picture.len() > BLANK,
                 "nothing is painted: {} bytes",
                 picture.len()
             );
-            assert!(
-                !pictures[..index].contains(picture),
-                "picture {index} looks like another"
-            );
+            assert!(!pictures[..index].contains(picture), "picture {index} looks like another");
         }
     }
 
@@ -200,10 +152,7 @@ impl Browser {
         let dom = self.dom(page);
         for (id, heading) in PARTS {
             let text = text_of(part(&dom, id));
-            assert!(
-                text.starts_with(heading) && text.len() > heading.len() + 15,
-                "{id}: {text}"
-            );
+            assert!(text.starts_with(heading) && text.len() > heading.len() + 15, "{id}: {text}");
         }
         self.nothing_is_cut_off(page, &[360, 390, 1400]);
         self.pictures(page, &[("wide", 1400, LIGHT), ("narrow-dark", 500, DARK)]);
@@ -213,11 +162,7 @@ impl Browser {
 
 fn write(browser: &Browser, name: &str, report: Report) -> PathBuf {
     let file = browser.file(name);
-    fs::write(
-        &file,
-        html(&[ReportOrList::Report(Box::new(report))]).expect("a page"),
-    )
-    .expect("a file");
+    fs::write(&file, html(&[ReportOrList::Report(Box::new(report))]).expect("a page")).expect("a file");
     file
 }
 
@@ -248,11 +193,7 @@ fn a_blank_page_has_a_small_picture() {
     let file = browser.file("blank.html");
     fs::write(&file, "<!doctype html><title>blank</title>").expect("a file");
     let blank = browser.picture(&file, "wide", 1200, LIGHT);
-    assert!(
-        blank.starts_with(b"\x89PNG") && blank.len() < BLANK,
-        "{} bytes",
-        blank.len()
-    );
+    assert!(blank.starts_with(b"\x89PNG") && blank.len() < BLANK, "{} bytes", blank.len());
 }
 
 #[test]
@@ -261,26 +202,14 @@ fn a_replay_is_drawn() {
         return;
     };
     let page = browser.file("replay.html");
-    let done = Child::new(STEWARD)
-        .args([
-            Path::new("replay"),
-            Path::new(TRACES[0].name),
-            Path::new("--html"),
-            &page,
-        ])
-        .run();
+    let done =
+        Child::new(STEWARD).args([Path::new("replay"), Path::new(TRACES[0].name), Path::new("--html"), &page]).run();
     done.assert_code(0);
     let dom = browser.check(&page);
     let contexts = part(&dom, "treemap");
-    assert!(
-        contexts.matches("<rect").count() > 20 && contexts.contains("VkCommandPool"),
-        "{contexts}"
-    );
+    assert!(contexts.matches("<rect").count() > 20 && contexts.contains("VkCommandPool"), "{contexts}");
     assert!(part(&dom, "timeline").matches("<polygon").count() >= 3);
-    assert!(
-        text_of(part(&dom, "timeline")).contains("1 instance"),
-        "phases are numbered as in the drawing"
-    );
+    assert!(text_of(part(&dom, "timeline")).contains("1 instance"), "phases are numbered as in the drawing");
     assert!(text_of(part(&dom, "coverage")).contains("A trace holds callbacks only"));
     assert!(text_of(part(&dom, "leftovers")).contains("every block was freed"));
 }
@@ -298,64 +227,32 @@ fn an_empty_report_says_so_in_every_part() {
         ("coverage", "A trace holds callbacks only"),
         ("leftovers", "every block was freed"),
     ] {
-        assert!(
-            text_of(part(&dom, id)).contains(said),
-            "{id}: {}",
-            text_of(part(&dom, id))
-        );
+        assert!(text_of(part(&dom, id)).contains(said), "{id}: {}", text_of(part(&dom, id)));
     }
     assert!(!dom.contains("<svg"));
 }
 
 #[test]
 fn findings_coverage_and_leftovers_are_drawn_and_names_stay_text() {
-    let Some(browser) =
-        Browser::new("findings_coverage_and_leftovers_are_drawn_and_names_stay_text")
-    else {
+    let Some(browser) = Browser::new("findings_coverage_and_leftovers_are_drawn_and_names_stay_text") else {
         return;
     };
     let mut report = full(&TRACES[0]);
     let name = "</svg><script>document.title = 'taken'</script><img src=x>";
-    report
-        .contexts
-        .iter_mut()
-        .for_each(|row| row.name = name.into());
+    report.contexts.iter_mut().for_each(|row| row.name = name.into());
     report.findings[0].sentence = name.into();
     let page = write(&browser, "full.html", report);
     let dom = browser.check(&page);
     browser.runs_no_script(&page);
     browser.pictures(
         &page,
-        &[
-            ("wide", 1400, LIGHT),
-            ("narrow", 500, LIGHT),
-            ("dark", 1400, DARK),
-            ("narrow-dark", 500, DARK),
-        ],
+        &[("wide", 1400, LIGHT), ("narrow", 500, LIGHT), ("dark", 1400, DARK), ("narrow-dark", 500, DARK)],
     );
-    assert!(
-        !dom.contains("<script") && !dom.contains("<img") && !dom.contains("<title>taken"),
-        "{dom}"
-    );
-    assert!(
-        text_of(part(&dom, "treemap")).contains(name),
-        "shown as it is"
-    );
-    assert_eq!(
-        part(&dom, "coverage").matches("<rect").count(),
-        6,
-        "three terms with the loader, three without"
-    );
-    for (id, said) in [
-        ("findings", "12\u{202f}345"),
-        ("coverage", "20.0 %"),
-        ("leftovers", "VkBuffer"),
-    ] {
-        assert!(
-            text_of(part(&dom, id)).contains(said),
-            "{id}: {}",
-            text_of(part(&dom, id))
-        );
+    assert!(!dom.contains("<script") && !dom.contains("<img") && !dom.contains("<title>taken"), "{dom}");
+    assert!(text_of(part(&dom, "treemap")).contains(name), "shown as it is");
+    assert_eq!(part(&dom, "coverage").matches("<rect").count(), 6, "three terms with the loader, three without");
+    for (id, said) in [("findings", "12\u{202f}345"), ("coverage", "20.0 %"), ("leftovers", "VkBuffer")] {
+        assert!(text_of(part(&dom, id)).contains(said), "{id}: {}", text_of(part(&dom, id)));
     }
 }
 
@@ -365,37 +262,22 @@ fn a_live_run_is_drawn() {
         return;
     };
     let page = browser.file("live.html");
-    let arguments = [
-        Path::new("drive"),
-        Path::new("--driver"),
-        Path::new("lavapipe"),
-        Path::new("--html"),
-        &page,
-    ];
+    let arguments = [Path::new("drive"), Path::new("--driver"), Path::new("lavapipe"), Path::new("--html"), &page];
     let done = Child::new(STEWARD).args(arguments).run();
     if done.code == Some(2) {
-        return skip(
-            "lavapipe",
-            "a_live_run_is_drawn",
-            done.stderr.lines().next().unwrap_or_default(),
-        );
+        return skip("lavapipe", "a_live_run_is_drawn", done.stderr.lines().next().unwrap_or_default());
     }
     done.assert_code(0);
     let dom = browser.check(&page);
     assert!(dom.contains("<h1>llvmpipe "), "the driver is named");
     let contexts = part(&dom, "treemap");
-    assert!(
-        contexts.contains("VkInstance") && contexts.matches("<rect").count() > 20,
-        "{contexts}"
-    );
+    assert!(contexts.contains("VkInstance") && contexts.matches("<rect").count() > 20, "{contexts}");
     assert!(part(&dom, "timeline").matches("<polygon").count() >= 3);
-    assert!(
-        text_of(part(&dom, "findings")).contains("vkQueueSubmit"),
-        "what lavapipe does wrong"
-    );
+    assert!(text_of(part(&dom, "findings")).contains("vkQueueSubmit"), "what lavapipe does wrong");
 }
 
-/// SwiftShader never frees the block of a descriptor update template: the page of a check says that first, with where it comes from.
+/// SwiftShader never frees the block of a descriptor update template: the page of a check says that first, with where
+/// it comes from.
 #[test]
 fn the_page_of_a_check_leads_with_swiftshaders_leak_its_stack_growth_and_rule() {
     let test = "the_page_of_a_check_leads_with_swiftshaders_leak_its_stack_growth_and_rule";
@@ -413,18 +295,11 @@ fn the_page_of_a_check_leads_with_swiftshaders_leak_its_stack_growth_and_rule() 
         .limit(Duration::from_secs(120))
         .run();
     if done.code == Some(2) {
-        return skip(
-            "swiftshader",
-            test,
-            done.stderr.lines().next().unwrap_or_default(),
-        );
+        return skip("swiftshader", test, done.stderr.lines().next().unwrap_or_default());
     }
     let dom = browser.check(&page);
     let first = dom.find("<section ").expect("a part");
-    assert!(
-        dom[first..].starts_with("<section id=\"leftovers\">"),
-        "leaks come first"
-    );
+    assert!(dom[first..].starts_with("<section id=\"leftovers\">"), "leaks come first");
     let leftovers = text_of(part(&dom, "leftovers"));
     for said in [
         "V41 vkCreateDescriptorUpdateTemplate: 3 blocks of VkDescriptorUpdateTemplate",
@@ -436,16 +311,9 @@ fn the_page_of_a_check_leads_with_swiftshaders_leak_its_stack_growth_and_rule() 
     ] {
         assert!(leftovers.contains(said), "{said}: {leftovers}");
     }
-    assert!(
-        part(&dom, "leftovers").contains("<details open=\"\"><summary>Call stack"),
-        "the stack is shown unfolded"
-    );
+    assert!(part(&dom, "leftovers").contains("<details open=\"\"><summary>Call stack"), "the stack is shown unfolded");
     let check = text_of(part(&dom, "check"));
-    let expected = if done.code == Some(0) {
-        "Everything is as expected."
-    } else {
-        "Not as expected."
-    };
+    let expected = if done.code == Some(0) { "Everything is as expected." } else { "Not as expected." };
     assert!(check.contains(expected), "{check}");
     assert!(text_of(&dom).contains("Check as expected") == (done.code == Some(0)));
 }
@@ -467,12 +335,7 @@ fn what_lies_below_a_context_unfolds_to_its_call_stacks() {
     let contexts = part(&dom, "treemap");
     let drill = &contexts[contexts.find("class=\"drill\"").expect("a list")..];
     let text = text_of(drill);
-    for said in [
-        "VkDevice",
-        "vkCreateDevice",
-        "blocks up to ",
-        "reference_driver::",
-    ] {
+    for said in ["VkDevice", "vkCreateDevice", "blocks up to ", "reference_driver::"] {
         assert!(text.contains(said), "{said}: {text}");
     }
     assert!(drill.matches("<summary").count() > 30, "{drill}");
@@ -483,10 +346,7 @@ fn what_lies_below_a_context_unfolds_to_its_call_stacks() {
     browser.nothing_is_cut_off(&unfolded, &[360, 1400]);
     let scopes = ["instance", "device", "cache", "object", "command"];
     for scope in scopes {
-        assert!(
-            !drill.contains(&format!("class=\"key {scope}")),
-            "colours mean scopes"
-        );
+        assert!(!drill.contains(&format!("class=\"key {scope}")), "colours mean scopes");
     }
 }
 
@@ -500,9 +360,7 @@ fn point(text: &str) -> (f64, f64) {
 fn highest(part: &str) -> f64 {
     let polygons = part.split("points=\"").skip(1);
     let points = polygons.flat_map(|rest| rest.split('"').next().unwrap_or_default().split(' '));
-    points
-        .map(|text| point(text).1)
-        .fold(f64::INFINITY, f64::min)
+    points.map(|text| point(text).1).fold(f64::INFINITY, f64::min)
 }
 
 #[test]
@@ -518,10 +376,7 @@ fn a_programs_device_memory_and_courses_are_drawn_with_the_reports_numbers() {
     let client = client.to_str().expect("a name");
     let script = format!("{client} serve memory & sleep 1; kill $!; wait");
     let options = [Path::new("--html"), &page, Path::new("--json"), &json];
-    let done = crate::run::steward(&["run"])
-        .args(options)
-        .args(["--", "sh", "-c", &script])
-        .run();
+    let done = crate::run::steward(&["run"]).args(options).args(["--", "sh", "-c", &script]).run();
     done.assert_code(0);
     let report = crate::run::json(&json);
     let report = match &report {
@@ -541,13 +396,8 @@ fn a_programs_device_memory_and_courses_are_drawn_with_the_reports_numbers() {
             .filter(text => text.getBoundingClientRect().height < 10).map(text => text.textContent);\
         parent.postMessage(tile.innerText.replace(/\\s+/g, ' ') + '; in sight: ' + (box.width > 100 && box.right <= innerWidth)\
             + '; small letters: ' + small, '*');";
-    let expected = format!(
-        "Device memory 5.00 MiB heap 0: at most 5.00 MiB of {size}; in sight: true; small letters:"
-    );
-    assert_eq!(
-        browser.said(&page, &[390, 1400], script),
-        [&*expected, &*expected]
-    );
+    let expected = format!("Device memory 5.00 MiB heap 0: at most 5.00 MiB of {size}; in sight: true; small letters:");
+    assert_eq!(browser.said(&page, &[390, 1400], script), [&*expected, &*expected]);
 
     let timeline = part(&dom, "timeline");
     let (large, small) = timeline.split_once("class=\"small\"").expect("drawings");
@@ -561,16 +411,10 @@ fn a_programs_device_memory_and_courses_are_drawn_with_the_reports_numbers() {
     let peak = phases.map(|phase| number(&phase["peak_bytes"])).max();
     // The plot's height is 300 below 22, and the highest peak leaves 8 % above.
     let expected = 22.0 + 300.0 * (1.0 - most / (peak.expect("phases") as f64 * 1.08));
-    assert!(
-        (highest(large) - expected).abs() < 0.01,
-        "{expected}: {large}"
-    );
+    assert!((highest(large) - expected).abs() < 0.01, "{expected}: {large}");
     let courses = &report["program"]["courses"];
     let rows = courses["rows"].as_array().expect("rows");
-    assert!(
-        courses["at"].as_array().is_some_and(|at| at.len() > 30),
-        "{courses}"
-    );
+    assert!(courses["at"].as_array().is_some_and(|at| at.len() > 30), "{courses}");
     let drawn: Vec<_> = small.split("<figure").skip(1).collect();
     assert_eq!(drawn.len(), rows.len().min(12), "{small}");
     for one in &drawn {

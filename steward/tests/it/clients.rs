@@ -1,5 +1,6 @@
-//! Programs that know nothing of Steward, unmodified, under `steward run`: scripts for Python's packages of five Vulkan clients, which
-//! lie in `tests/clients`. `STEWARD_CLIENTS` names a virtual environment that has the packages; without it the tests are skipped.
+//! Programs that know nothing of Steward, unmodified, under `steward run`: scripts for Python's packages of five Vulkan
+//! clients, which lie in `tests/clients`. `STEWARD_CLIENTS` names a virtual environment that has the packages; without
+//! it the tests are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,10 +33,7 @@ fn script(client: &str) -> PathBuf {
 /// The hash of what the client computed.
 fn result(done: &Finished) -> &str {
     done.assert_code(0);
-    let line = done
-        .stdout
-        .lines()
-        .find_map(|line| line.strip_prefix("result: "));
+    let line = done.stdout.lines().find_map(|line| line.strip_prefix("result: "));
     line.unwrap_or_else(|| panic!("no result: {done}"))
 }
 
@@ -47,21 +45,16 @@ fn all<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
         _ => return Vec::new(),
     };
     let own = report.get(name);
-    own.into_iter()
-        .chain(below.flat_map(|value| all(value, name)))
-        .collect()
+    own.into_iter().chain(below.flat_map(|value| all(value, name))).collect()
 }
 
-/// Runs the client plain, and in each way of `steward run`. What is found and not expected of lavapipe makes that exit with 1.
+/// Runs the client plain, and in each way of `steward run`. What is found and not expected of lavapipe makes that exit
+/// with 1.
 fn the_same_in_all_ways(test: &str, client: &str) {
     let Some(python) = python(test) else {
         return;
     };
-    let plain = Child::new(&python)
-        .args([script(client)])
-        .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
-        .limit(LIMIT)
-        .run();
+    let plain = Child::new(&python).args([script(client)]).env("VK_LOADER_DRIVERS_SELECT", "lvp*").limit(LIMIT).run();
     let plain = result(&plain);
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("report.json");
@@ -116,8 +109,5 @@ fn ly27_ly29_iree_is_the_same_in_all_ways() {
 
 #[test]
 fn ly27_ly29_halide_is_the_same_in_all_ways() {
-    the_same_in_all_ways(
-        "ly27_ly29_halide_is_the_same_in_all_ways",
-        "halide_pipeline",
-    );
+    the_same_in_all_ways("ly27_ly29_halide_is_the_same_in_all_ways", "halide_pipeline");
 }

@@ -39,10 +39,7 @@ fn a_planted_defect_is_a_text_for_the_drivers_maintainers() {
     let ran = steward(&["drivers", "--report", "--driver", &driver, "--json"])
         .args([&json])
         .env_remove("VK_LOADER_DRIVERS_SELECT")
-        .env(
-            fake_driver::VARIABLE.to_str().expect("plain"),
-            Defect::CacheAsObject.to_string(),
-        )
+        .env(fake_driver::VARIABLE.to_str().expect("plain"), Defect::CacheAsObject.to_string())
         .run();
     if ran.stderr.contains("there is no Vulkan loader") {
         return skip("loader", test, ran.stderr.trim());
@@ -69,8 +66,5 @@ fn the_document_on_drivers_is_what_the_program_writes_of_their_reports() {
     let done: Finished = steward(&["drivers", "--report"]).args(&reports).run();
     done.assert_code(0);
     let written = fs::read_to_string(docs.join("drivers.md")).expect("a document");
-    assert!(
-        written == done.stdout,
-        "write it again: steward drivers --report docs/drivers/*.json > docs/drivers.md"
-    );
+    assert!(written == done.stdout, "write it again: steward drivers --report docs/drivers/*.json > docs/drivers.md");
 }

@@ -44,12 +44,7 @@ fn ly44_a_report_that_cannot_be_written_leaves_the_state() {
     let test = "ly44_a_report_that_cannot_be_written_leaves_the_state";
     let Some(client) = client(test) else { return };
     let client = client.to_str().expect("a name");
-    let ran = unwritten(
-        &["--exit-code"],
-        "export VK_STEWARD_MEMORY_JSON=$reports",
-        &[client, "plain"],
-    )
-    .run();
+    let ran = unwritten(&["--exit-code"], "export VK_STEWARD_MEMORY_JSON=$reports", &[client, "plain"]).run();
     ran.assert_code(1);
     for said in [
         "cannot be written (",
@@ -92,10 +87,7 @@ fn ly43_a_report_of_another_version_is_no_sign_of_no_instance() {
     let test = "ly43_a_report_of_another_version_is_no_sign_of_no_instance";
     let ran = unwritten(&[], "echo {} >\"$reports/1.json\"", &["true"]).run();
     ran.assert_code(0);
-    assert!(
-        ran.stderr.contains("a report cannot be read ("),
-        "{test}: {ran}"
-    );
+    assert!(ran.stderr.contains("a report cannot be read ("), "{test}: {ran}");
     assert!(!ran.stderr.contains("no report"), "{test}: {ran}");
 }
 
@@ -107,11 +99,7 @@ fn ly50_a_run_has_its_text_whatever_the_settings_say() {
     let folder = tempfile::tempdir().expect("a folder");
     let [text, settings] = ["text", "settings.txt"].map(|name| folder.path().join(name));
     let run = || steward().args(["run", "--driver", "lvp*", "--", client, "plain"]);
-    fs::write(
-        &settings,
-        format!("steward_memory.text = {}\n", text.display()),
-    )
-    .expect("a file");
+    fs::write(&settings, format!("steward_memory.text = {}\n", text.display())).expect("a file");
     for (variable, value) in [
         ("VK_STEWARD_MEMORY_TEXT", Path::new("-")),
         ("VK_STEWARD_MEMORY_TEXT", &text),
@@ -119,10 +107,7 @@ fn ly50_a_run_has_its_text_whatever_the_settings_say() {
     ] {
         let ran = run().env(variable, value).run();
         ran.assert_code(0);
-        let texts = ran
-            .stderr
-            .matches("Host memory that Vulkan allocated")
-            .count();
+        let texts = ran.stderr.matches("Host memory that Vulkan allocated").count();
         assert!(texts == 1 && !text.exists(), "{variable}: {ran}");
     }
 }
@@ -141,11 +126,7 @@ fn ly44_a_program_without_a_report_has_its_state_or_a_reason() {
     };
     for (mode, code, ended) in [
         ("kill", 137, "ended by SIGKILL"),
-        (
-            "_exit",
-            3,
-            "ended with status 3 without a report (it ran no exit handlers, or could not write it)",
-        ),
+        ("_exit", 3, "ended with status 3 without a report (it ran no exit handlers, or could not write it)"),
     ] {
         let ran = run(&[client, mode]);
         ran.assert_code(code);
@@ -154,36 +135,20 @@ fn ly44_a_program_without_a_report_has_its_state_or_a_reason() {
         assert!(ran.stderr.contains("  VkBuffer "), "{ran}");
         let report = fs::read(json).expect("a report");
         let report: Value = serde_json::from_slice(&report).expect("JSON");
-        assert_eq!(
-            (&report["source"], &report["ended"]),
-            (&"state file".into(), &ended.into())
-        );
+        assert_eq!((&report["source"], &report["ended"]), (&"state file".into(), &ended.into()));
         let kinds = report["kinds"].as_array().expect("rows");
-        let buffers = kinds
-            .iter()
-            .find(|row| row["kind"] == "VkBuffer")
-            .expect("buffers");
-        assert_eq!(
-            (&buffers["objects_created"], &buffers["objects_alive"]),
-            (&4.into(), &3.into())
-        );
+        let buffers = kinds.iter().find(|row| row["kind"] == "VkBuffer").expect("buffers");
+        assert_eq!((&buffers["objects_created"], &buffers["objects_alive"]), (&4.into(), &3.into()));
     }
     // A report that was written needs no state beside it.
     let ran = run(&[client, "leave"]);
     ran.assert_code(0);
-    assert!(
-        ran.stderr
-            .contains("The program never destroyed 1 instance"),
-        "{ran}"
-    );
+    assert!(ran.stderr.contains("The program never destroyed 1 instance"), "{ran}");
     assert!(!ran.stderr.contains("its state after"), "{ran}");
     // Who creates no instance has neither.
     let ran = run(&["sh", "-c", "kill -9 $$"]);
     ran.assert_code(137);
-    assert!(
-        ran.stderr.contains("no report: sh was ended by SIGKILL"),
-        "{ran}"
-    );
+    assert!(ran.stderr.contains("no report: sh was ended by SIGKILL"), "{ran}");
 }
 
 #[test]
@@ -194,12 +159,7 @@ fn top_shows_the_state_of_a_running_program() {
         .args(["run", "--driver", "lvp*", "--"])
         .arg(&client)
         .arg("wait")
-        .env(
-            "STEWARD_LAYER",
-            env::current_exe()
-                .expect("a path")
-                .with_file_name("libVkLayer_steward_memory.so"),
-        )
+        .env("STEWARD_LAYER", env::current_exe().expect("a path").with_file_name("libVkLayer_steward_memory.so"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -207,20 +167,11 @@ fn top_shows_the_state_of_a_running_program() {
         .expect("the program is there");
     let mut process = String::new();
     let output = running.stdout.as_mut().expect("a pipe");
-    BufReader::new(output)
-        .read_line(&mut process)
-        .expect("its number");
+    BufReader::new(output).read_line(&mut process).expect("its number");
     let top = steward().args(["top", "--once", process.trim()]).run();
     top.assert_code(0);
-    assert!(
-        top.stdout
-            .starts_with(&format!("process {}, 7 commands", process.trim())),
-        "{top}"
-    );
-    assert!(
-        top.stdout.contains("  VkBuffer ") && !top.stdout.contains('\x1b'),
-        "{top}"
-    );
+    assert!(top.stdout.starts_with(&format!("process {}, 7 commands", process.trim())), "{top}");
+    assert!(top.stdout.contains("  VkBuffer ") && !top.stdout.contains('\x1b'), "{top}");
     let file = format!("/proc/{}/environ", process.trim());
     assert!(fs::exists(file).expect("an answer"), "it is still running");
     // It ends with its input.

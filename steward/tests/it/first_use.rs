@@ -31,8 +31,7 @@ fn a_block_that_is_left_under_a_strict_guard_has_size_handle_growth_and_stack() 
     ] {
         assert!(done.stdout.contains(said), "{said}: {done}");
     }
-    let report: Value =
-        serde_json::from_slice(&std::fs::read(&json).expect("a report")).expect("JSON");
+    let report: Value = serde_json::from_slice(&std::fs::read(&json).expect("a report")).expect("JSON");
     let stacks = report["leaks"]["stacks"].as_array().expect("a list");
     assert_eq!(stacks.len(), 1, "{done}");
     let frames = stacks[0]["frames"].as_array().expect("a list");
@@ -53,7 +52,8 @@ fn help_says_how_many_blocks_of_each_call_site_are_guarded_at_first() {
     assert!(words.join(" ").contains("after its first eight"), "{help}");
 }
 
-/// A sample of the README shows lines of the output in their order; `..` says that lines are left out, and nothing else does.
+/// A sample of the README shows lines of the output in their order; `..` says that lines are left out, and nothing else
+/// does.
 #[test]
 fn the_readmes_sample_of_a_refusal_is_what_is_printed() {
     let test = "the_readmes_sample_of_a_refusal_is_what_is_printed";
@@ -68,10 +68,7 @@ fn the_readmes_sample_of_a_refusal_is_what_is_printed() {
     assert_eq!(missing_line(sample, &done.stdout), None, "{done}");
     let whole: Vec<_> = done.stdout.lines().collect();
     let [first, last] = [whole[0], whole[whole.len() - 1]];
-    assert_eq!(
-        missing_line(&format!("{first}\n..\n{last}\n"), &done.stdout),
-        None
-    );
+    assert_eq!(missing_line(&format!("{first}\n..\n{last}\n"), &done.stdout), None);
     let unsaid = format!("{first}\n{last}\n");
     assert_eq!(missing_line(&unsaid, &done.stdout), Some(last.to_owned()));
 }

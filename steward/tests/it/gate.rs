@@ -13,10 +13,7 @@ use crate::support::parts::text_of;
 
 /// `steward run OPTIONS CLIENT MODE`.
 fn run(options: &[&str], client: &Path, mode: &str) -> Finished {
-    steward(&["run"])
-        .args(options)
-        .args([client.as_os_str(), mode.as_ref()])
-        .run()
+    steward(&["run"]).args(options).args([client.as_os_str(), mode.as_ref()]).run()
 }
 
 /// A layer of another version may lie where this one is looked for.
@@ -24,31 +21,20 @@ fn run(options: &[&str], client: &Path, mode: &str) -> Finished {
 fn a_report_of_another_format_fails_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let good = folder.path().join("good.json");
-    let replayed = steward(&["replay", "lavapipe-workload", "--json"])
-        .args([&good])
-        .run();
+    let replayed = steward(&["replay", "lavapipe-workload", "--json"]).args([&good]).run();
     assert!(replayed.code == Some(0), "{}", replayed.stderr);
     let write = "d=${VK_STEWARD_MEMORY_JSON%/*}; cp \"$1\" \"$d/1.json\"; \
                  sed \"s/steward report [0-9]*/steward report $2/\" \"$1\" > \"$d/2.json\"";
     let run = |options: &[&str], format: &str| {
         let program = ["sh", "-c", write, "sh"].map(Path::new);
-        steward(&["run"])
-            .args(options)
-            .args(program)
-            .args([&good, Path::new(format)])
-            .run()
+        steward(&["run"]).args(options).args(program).args([&good, Path::new(format)]).run()
     };
     let gate = ["--exit-code", "--no-check"];
     let same = run(&gate, "4");
     assert_eq!(same.code, Some(0), "{}", same.stderr);
     let expect = folder.path().join("expect.toml");
     let write_expect = format!("--write-expect={}", expect.display());
-    let gates = [
-        &gate[..],
-        &["--exit-code"],
-        &["--expect=lavapipe-22.3"],
-        &[&write_expect],
-    ];
+    let gates = [&gate[..], &["--exit-code"], &["--expect=lavapipe-22.3"], &[&write_expect]];
     for options in gates {
         let other = run(options, "3");
         assert_eq!(other.code, Some(1), "{options:?}: {}", other.stderr);
@@ -74,10 +60,7 @@ fn what_tested_nothing_is_not_green() {
         file("empty.trace", ""),
         file("head.trace", head),
         file("none.json", "[]"),
-        file(
-            "failed.json",
-            "[{\"format\": \"steward report 4\", \"driver\": \"d\", \"error\": \"it crashed\"}]",
-        ),
+        file("failed.json", "[{\"format\": \"steward report 4\", \"driver\": \"d\", \"error\": \"it crashed\"}]"),
     ];
     // The other word size of this machine: the layer cannot be loaded.
     let executable = |name: &str, text: &[u8]| {
@@ -93,24 +76,12 @@ fn what_tested_nothing_is_not_green() {
         (elf[16], elf[18]) = (2, 3);
         executable("other", &elf)
     };
-    let [plain, odd] = [("plain", "exit 0\n"), ("odd", "#!/nonexistent\n")]
-        .map(|(name, text)| executable(name, text.as_bytes()));
+    let [plain, odd] =
+        [("plain", "exit 0\n"), ("odd", "#!/nonexistent\n")].map(|(name, text)| executable(name, text.as_bytes()));
     let cases: &[(&[&str], i32, &str)] = &[
-        (
-            &["run", "--fail=each", "true"],
-            1,
-            "nothing was tested: no report: true created no instance",
-        ),
-        (
-            &["run", "--fail=each", "sh", "-c", "exit 3"],
-            1,
-            "nothing was tested: no report: sh created",
-        ),
-        (
-            &["run", "--fail=each", "--time-limit", "0", "sleep", "9"],
-            1,
-            "time limit",
-        ),
+        (&["run", "--fail=each", "true"], 1, "nothing was tested: no report: true created no instance"),
+        (&["run", "--fail=each", "sh", "-c", "exit 3"], 1, "nothing was tested: no report: sh created"),
+        (&["run", "--fail=each", "--time-limit", "0", "sleep", "9"], 1, "time limit"),
         (&["run", "--fail=each", &elf], 126, "cannot be run"),
         (
             &["run", "./no\u{1b}[2J"],
@@ -121,44 +92,20 @@ fn what_tested_nothing_is_not_green() {
         (&["run", &plain], 126, "begin with `#!`"),
         (&["run", &odd], 127, "it is there, but not the interpreter"),
         (&["run", "--fail=nth=0", "true"], 1, "met the plan nth=0"),
-        (
-            &["run", "--guard=strict", "true"],
-            1,
-            "guarded no block, so nothing was tested",
-        ),
+        (&["run", "--guard=strict", "true"], 1, "guarded no block, so nothing was tested"),
         (&["run", "--guard=sampled", "true"], 1, "guarded no block"),
-        (
-            &["run", "--exit-code", "true"],
-            1,
-            "no report came, so nothing was tested",
-        ),
-        (
-            &["run", "--expect", "lavapipe-22.3", "true"],
-            1,
-            "no report came, so nothing was compared",
-        ),
-        (
-            &["run", "--write-expect", "/dev/null", "true"],
-            1,
-            "was not written: no report came",
-        ),
+        (&["run", "--exit-code", "true"], 1, "no report came, so nothing was tested"),
+        (&["run", "--expect", "lavapipe-22.3", "true"], 1, "no report came, so nothing was compared"),
+        (&["run", "--write-expect", "/dev/null", "true"], 1, "was not written: no report came"),
         (&["run", "--fail=each=0", "true"], 2, "1 or more"),
         (&["drive", "--rounds", "0"], 2, "from 1 to"),
         (&["check", "--rounds", "0"], 2, "from 1 to"),
         (&["check", "--trace", &empty], 2, "this is no host trace"),
         (&["check", "--trace", &no_calls], 2, "holds no call"),
         (&["replay", &no_calls], 2, "holds no call"),
-        (
-            &["diff", &none, &none, "--exit-code"],
-            2,
-            "neither file holds a report",
-        ),
+        (&["diff", &none, &none, "--exit-code"], 2, "neither file holds a report"),
         (&["diff", &none, &failed], 2, "neither file holds a report"),
-        (
-            &["diff", &failed, &failed, "--exit-code"],
-            2,
-            "neither file holds a report",
-        ),
+        (&["diff", &failed, &failed, "--exit-code"], 2, "neither file holds a report"),
     ];
     for (arguments, code, said) in cases {
         let done = steward(arguments).run();
@@ -181,10 +128,7 @@ fn a_sweep_writes_its_table_to_the_named_file_in_columns() {
     let done = run(&["--fail=each=3", &option], &client, "plain");
     done.assert_code(0);
     let table = fs::read_to_string(&file).expect("a table");
-    assert!(
-        done.stdout.is_empty() && table.contains("3 runs, in each of which"),
-        "{done}\n{table}"
-    );
+    assert!(done.stdout.is_empty() && table.contains("3 runs, in each of which"), "{done}\n{table}");
     let mut rows = table.lines().take(4);
     let head = rows.next().expect("a head");
     let columns: Vec<_> = ["command", "of", "scope", "bytes", "ended"]
@@ -192,10 +136,7 @@ fn a_sweep_writes_its_table_to_the_named_file_in_columns() {
         .into();
     for row in rows {
         for at in &columns {
-            assert!(
-                row[..*at].ends_with("  ") && !row[*at..].starts_with(' '),
-                "{table}"
-            );
+            assert!(row[..*at].ends_with("  ") && !row[*at..].starts_with(' '), "{table}");
         }
     }
 }
@@ -208,18 +149,8 @@ fn an_exit_code_is_asked_for_and_a_leak_fails() {
     for (options, mode, code, said) in [
         (&["--exit-code"][..], "plain", 0, ""),
         (&["--exit-code", "--no-check"], "plain", 0, ""),
-        (
-            &["--exit-code", "--stacks"],
-            "leave",
-            1,
-            "never destroyed: 3 VkBuffer, 1 VkDevice, 1 VkInstance",
-        ),
-        (
-            &["--exit-code", "--no-check"],
-            "leave",
-            1,
-            "never destroyed: 3 VkBuffer, 1 VkDevice, 1 VkInstance",
-        ),
+        (&["--exit-code", "--stacks"], "leave", 1, "never destroyed: 3 VkBuffer, 1 VkDevice, 1 VkInstance"),
+        (&["--exit-code", "--no-check"], "leave", 1, "never destroyed: 3 VkBuffer, 1 VkDevice, 1 VkInstance"),
         (&[], "leave", 0, ""),
         // The program's own code stays, and the reason is said all the same.
         (&["--exit-code"], "_exit", 3, "and nothing was judged"),
@@ -227,11 +158,7 @@ fn an_exit_code_is_asked_for_and_a_leak_fails() {
     ] {
         let done = run(options, &client, mode);
         done.assert_code(code);
-        assert_eq!(
-            done.stderr.contains("steward: --exit-code: "),
-            !said.is_empty(),
-            "{options:?} {mode}: {done}"
-        );
+        assert_eq!(done.stderr.contains("steward: --exit-code: "), !said.is_empty(), "{options:?} {mode}: {done}");
         assert!(done.stderr.contains(said), "{options:?} {mode}: {done}");
     }
 }
@@ -255,27 +182,15 @@ fn what_is_known_of_the_driver_is_not_the_programs_fault() {
     };
     let done = program(&["--exit-code"], &[("--json", &report), ("--html", &page)]);
     done.assert_code(0);
-    let line = done
-        .stderr
-        .lines()
-        .find(|line| line.starts_with("findings: "))
-        .expect("findings");
-    assert!(
-        line.contains(" known of lavapipe 22.3, the driver's and not your program's"),
-        "{line}"
-    );
+    let line = done.stderr.lines().find(|line| line.starts_with("findings: ")).expect("findings");
+    assert!(line.contains(" known of lavapipe 22.3, the driver's and not your program's"), "{line}");
     assert!(!done.stderr.contains("\n  violation"), "{done}");
     let read = json(&report);
     let known = &read["known_findings"];
-    assert_eq!(
-        (&known["expectations"], &known["unknown"]),
-        (&Value::from("lavapipe-22.3"), &Value::from(0))
-    );
+    assert_eq!((&known["expectations"], &known["unknown"]), (&Value::from("lavapipe-22.3"), &Value::from(0)));
     assert!(known["known"].as_u64() > Some(3), "{known}");
     assert_eq!(
-        read["source"]["drivers"][0]
-            .as_str()
-            .map(|name| name.starts_with("llvmpipe Mesa 22.3")),
+        read["source"]["drivers"][0].as_str().map(|name| name.starts_with("llvmpipe Mesa 22.3")),
         Some(true),
         "{read}"
     );
@@ -289,27 +204,16 @@ fn what_is_known_of_the_driver_is_not_the_programs_fault() {
     let unknown = program(&["--exit-code"], &[("--expect", &none)]);
     unknown.assert_code(1);
     assert!(
-        unknown.stderr.contains("steward: not expected: V")
-            && unknown.stderr.contains("\n  violation V"),
+        unknown.stderr.contains("steward: not expected: V") && unknown.stderr.contains("\n  violation V"),
         "{unknown}"
     );
     program(&[], &[("--write-expect", &written)]).assert_code(0);
     let text = fs::read_to_string(&written).expect("expectations");
-    assert!(
-        text.contains("driver = \"llvmpipe Mesa 22.3") && text.contains("cause = \"lvp_"),
-        "{text}"
-    );
+    assert!(text.contains("driver = \"llvmpipe Mesa 22.3") && text.contains("cause = \"lvp_"), "{text}");
     let own = folder.path().join("own.html");
-    program(
-        &["--exit-code"],
-        &[("--expect", &written), ("--html", &own)],
-    )
-    .assert_code(0);
+    program(&["--exit-code"], &[("--expect", &written), ("--html", &own)]).assert_code(0);
     let own = text_of(&fs::read_to_string(&own).expect("a page"));
-    assert!(
-        own.contains(&format!("All are known of {}.", written.display())),
-        "{own}"
-    );
+    assert!(own.contains(&format!("All are known of {}.", written.display())), "{own}");
     // Nothing in it is required, of another program either.
     if let Some(client) = client(test) {
         let option = format!("--expect={}", written.display());
@@ -320,10 +224,7 @@ fn what_is_known_of_the_driver_is_not_the_programs_fault() {
     fs::write(&source, "int main() {}\n").expect("a file");
     let refused = program(&[], &[("--write-expect", &source)]);
     refused.assert_code(2);
-    assert_eq!(
-        fs::read_to_string(&source).expect("the file"),
-        "int main() {}\n"
-    );
+    assert_eq!(fs::read_to_string(&source).expect("the file"), "int main() {}\n");
 }
 
 #[test]
@@ -333,27 +234,17 @@ fn ly84_a_run_is_recorded_and_its_trace_is_judged_as_the_run_was() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let [trace, live, judged] =
-        ["t.trace.gz", "live.json", "judged.json"].map(|name| folder.path().join(name));
+    let [trace, live, judged] = ["t.trace.gz", "live.json", "judged.json"].map(|name| folder.path().join(name));
     let options = [Path::new("--record"), &trace, Path::new("--json"), &live];
     let done = steward(&["run"]).args(options).args(plain_workload()).run();
     done.assert_code(0);
-    let done = steward(&["replay"])
-        .args([trace.as_os_str(), "--json".as_ref(), judged.as_os_str()])
-        .run();
-    assert!(
-        done.assert_code(0)
-            .stdout
-            .contains("recorded on: llvmpipe Mesa "),
-        "{done}"
-    );
+    let done = steward(&["replay"]).args([trace.as_os_str(), "--json".as_ref(), judged.as_os_str()]).run();
+    assert!(done.assert_code(0).stdout.contains("recorded on: llvmpipe Mesa "), "{done}");
     let findings = |file: &Path| {
         let report = json(file);
         let rows = report["findings"].as_array().expect("a list").clone();
         let key = |row: &Value| {
-            ["rule", "kind", "owner", "command", "scope", "count"]
-                .map(|name| row[name].to_string())
-                .to_vec()
+            ["rule", "kind", "owner", "command", "scope", "count"].map(|name| row[name].to_string()).to_vec()
         };
         let mut keys: Vec<_> = rows.iter().map(key).collect();
         keys.sort();
@@ -372,8 +263,8 @@ fn ly84_a_run_is_recorded_and_its_trace_is_judged_as_the_run_was() {
     };
     assert!(rows(&live).len() > 5);
     assert_eq!(rows(&judged), rows(&live));
-    // Without a checker a trace has all commands too, and its judge says the same of another run, but for what lavapipe's threads free: which
-    // of them has the last reference is chance.
+    // Without a checker a trace has all commands too, and its judge says the same of another run, but for what
+    // lavapipe's threads free: which of them has the last reference is chance.
     let places = |file: &Path| {
         let mut rows = findings(file);
         rows.retain(|row| row[1] != "\"FreedOnForeignThread\"");
@@ -383,23 +274,11 @@ fn ly84_a_run_is_recorded_and_its_trace_is_judged_as_the_run_was() {
         rows.sort();
         rows
     };
-    steward(&["run", "--no-check"])
-        .args([Path::new("--record"), &trace])
-        .args(plain_workload())
-        .run()
-        .assert_code(0);
-    steward(&["replay"])
-        .args([trace.as_os_str(), "--json".as_ref(), judged.as_os_str()])
-        .run()
-        .assert_code(0);
+    steward(&["run", "--no-check"]).args([Path::new("--record"), &trace]).args(plain_workload()).run().assert_code(0);
+    steward(&["replay"]).args([trace.as_os_str(), "--json".as_ref(), judged.as_os_str()]).run().assert_code(0);
     assert_eq!(places(&judged), places(&live));
-    let none = steward(&["run", "--record"])
-        .args([trace.as_os_str(), "true".as_ref()])
-        .run();
-    assert!(
-        none.assert_code(1).stderr.contains("no trace was written"),
-        "{none}"
-    );
+    let none = steward(&["run", "--record"]).args([trace.as_os_str(), "true".as_ref()]).run();
+    assert!(none.assert_code(1).stderr.contains("no trace was written"), "{none}");
 }
 
 #[test]
@@ -410,24 +289,18 @@ fn a_fresh_list_of_a_check_is_enough_for_a_program() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("fresh.toml");
-    let check = steward(&["check", "--driver", "lavapipe", "--write-expect"])
-        .args([&file])
-        .run();
+    let check = steward(&["check", "--driver", "lavapipe", "--write-expect"]).args([&file]).run();
     check.assert_code(0);
-    let fresh =
-        vk_steward::expectations::Expectations::parse(&fs::read_to_string(&file).expect("a file"))
-            .expect("expectations");
+    let fresh = vk_steward::expectations::Expectations::parse(&fs::read_to_string(&file).expect("a file"))
+        .expect("expectations");
     let bundled = vk_steward::expectations::named("lavapipe-22.3").expect("it is bundled");
-    let bundled =
-        vk_steward::expectations::Expectations::parse(bundled.text).expect("expectations");
+    let bundled = vk_steward::expectations::Expectations::parse(bundled.text).expect("expectations");
     for one in bundled.findings.iter().filter(|one| one.sometimes) {
-        let is_there = fresh.findings.iter().any(|other| {
-            (&other.kind, &other.owner, &other.command) == (&one.kind, &one.owner, &one.command)
-        });
-        assert!(
-            is_there,
-            "{one} may come in a program, and is not in the fresh list"
-        );
+        let is_there = fresh
+            .findings
+            .iter()
+            .any(|other| (&other.kind, &other.owner, &other.command) == (&one.kind, &one.owner, &one.command));
+        assert!(is_there, "{one} may come in a program, and is not in the fresh list");
     }
     // And what the workload shows is required of the workload alone.
     if let Some(client) = client(test) {
@@ -441,40 +314,23 @@ fn json_to_the_standard_output_is_all_that_is_there() {
     let Some(client) = client("json_to_the_standard_output_is_all_that_is_there") else {
         return;
     };
-    let done = steward(&["run", "--json", "-", "sh", "-c", "echo mine; \"$0\" plain"])
-        .args([&client])
-        .run();
+    let done = steward(&["run", "--json", "-", "sh", "-c", "echo mine; \"$0\" plain"]).args([&client]).run();
     done.assert_code(0);
     let report: Value = serde_json::from_str(&done.stdout).expect("JSON alone");
     assert_eq!(report["source"]["kind"], "program");
     assert_eq!(done.stderr, "mine\n", "no text of the report");
     let none = steward(&["run", "--json", "-", "echo", "mine"]).run();
-    assert_eq!(
-        (none.stdout.trim(), none.stderr.lines().next()),
-        ("[]", Some("mine"))
-    );
-    let page = steward(&["run", "--html", "-"])
-        .args([client.as_os_str(), "plain".as_ref()])
-        .run();
-    assert!(
-        page.stdout.starts_with("<!doctype html>") && page.stderr.is_empty(),
-        "{page}"
-    );
+    assert_eq!((none.stdout.trim(), none.stderr.lines().next()), ("[]", Some("mine")));
+    let page = steward(&["run", "--html", "-"]).args([client.as_os_str(), "plain".as_ref()]).run();
+    assert!(page.stdout.starts_with("<!doctype html>") && page.stderr.is_empty(), "{page}");
     // An older report does not pass for this run's.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("r.json");
     fs::write(&file, "{}").expect("a file");
-    steward(&["run", "--json"])
-        .args([&file])
-        .args(["true"])
-        .run()
-        .assert_code(0);
+    steward(&["run", "--json"]).args([&file]).args(["true"]).run().assert_code(0);
     assert_eq!(json(&file), serde_json::json!([]));
     // A file for the result leaves the program its output.
-    let own = steward(&["run", "--json"])
-        .args([&file])
-        .args(["echo", "mine"])
-        .run();
+    let own = steward(&["run", "--json"]).args([&file]).args(["echo", "mine"]).run();
     assert_eq!(own.stdout, "mine\n");
 }
 
@@ -482,26 +338,16 @@ fn json_to_the_standard_output_is_all_that_is_there() {
 fn a_manifest_that_fits_nothing_and_a_full_disk_are_said_as_such() {
     let folder = tempfile::tempdir().expect("a folder");
     let manifest = folder.path().join("own_icd.x86_64.json");
-    let text = "{\"file_format_version\": \"1.0.0\", \"ICD\": {\"library_path\": \"libnone.so\", \"api_version\": \"1.1.0\"}}";
+    let text =
+        "{\"file_format_version\": \"1.0.0\", \"ICD\": {\"library_path\": \"libnone.so\", \"api_version\": \"1.1.0\"}}";
     fs::write(&manifest, text).expect("a manifest");
     let driver = |name: &str| {
-        let done = steward(&[
-            "run",
-            "--driver",
-            name,
-            "sh",
-            "-c",
-            "echo $VK_LOADER_DRIVERS_SELECT",
-        ]);
+        let done = steward(&["run", "--driver", name, "sh", "-c", "echo $VK_LOADER_DRIVERS_SELECT"]);
         done.env("VK_DRIVER_FILES", &manifest).run()
     };
     let none = driver("foo*");
     none.assert_code(2);
-    assert!(
-        none.stderr
-            .contains("no manifest of a driver fits --driver \"foo*\": there are own_icd.x86_64"),
-        "{none}"
-    );
+    assert!(none.stderr.contains("no manifest of a driver fits --driver \"foo*\": there are own_icd.x86_64"), "{none}");
     assert_eq!(driver("own*").stdout, "own*\n");
     assert_eq!(driver("own_icd").stdout, "own_icd.x86_64.json\n");
 
@@ -510,11 +356,7 @@ fn a_manifest_that_fits_nothing_and_a_full_disk_are_said_as_such() {
     if Path::new("/dev/full").exists() {
         let full = steward(&["rules", "--json", "/dev/full"]).run();
         full.assert_code(2);
-        assert!(
-            full.stderr
-                .contains("free some space, or name a file on another disk"),
-            "{full}"
-        );
+        assert!(full.stderr.contains("free some space, or name a file on another disk"), "{full}");
     }
 }
 
@@ -524,30 +366,15 @@ fn the_meter_is_not_loaded_where_it_cannot_work() {
     let source = folder.path().join("checked.c");
     fs::write(&source, "int main(void) { return 7; }\n").expect("a file");
     let program = folder.path().join("checked");
-    let built = std::process::Command::new("cc")
-        .arg("-fsanitize=address")
-        .arg(&source)
-        .arg("-o")
-        .arg(&program)
-        .output();
+    let built =
+        std::process::Command::new("cc").arg("-fsanitize=address").arg(&source).arg("-o").arg(&program).output();
     if !built.is_ok_and(|built| built.status.success()) {
-        return skip(
-            "asan",
-            "the_meter_is_not_loaded_where_it_cannot_work",
-            "no compiler with AddressSanitizer",
-        );
+        return skip("asan", "the_meter_is_not_loaded_where_it_cannot_work", "no compiler with AddressSanitizer");
     }
     let done = steward(&["run", "--meter"]).args([&program]).run();
     done.assert_code(7);
-    assert!(
-        done.stderr
-            .contains("is built with AddressSanitizer, whose allocator must come first"),
-        "{done}"
-    );
-    assert!(
-        !done.stderr.contains("ASan runtime does not come first"),
-        "{done}"
-    );
+    assert!(done.stderr.contains("is built with AddressSanitizer, whose allocator must come first"), "{done}");
+    assert!(!done.stderr.contains("ASan runtime does not come first"), "{done}");
     let plain = steward(&["run", "--meter", "sh", "-c", "echo $LD_PRELOAD"]).run();
     assert!(plain.stdout.contains("steward-meter-"), "{plain}");
 }
@@ -573,19 +400,11 @@ fn memory_that_callbacks_do_not_see_has_a_hint() {
         return skip("cc", test, "there is no C compiler");
     };
     for (mebibytes, is_said) in [("1", false), ("64", true)] {
-        let done = steward(&["run"])
-            .args([program.as_os_str(), mebibytes.as_ref()])
-            .run();
+        let done = steward(&["run"]).args([program.as_os_str(), mebibytes.as_ref()]).run();
         done.assert_code(0);
-        let line = done
-            .stderr
-            .lines()
-            .find(|line| line.starts_with("The process grew by "));
+        let line = done.stderr.lines().find(|line| line.starts_with("The process grew by "));
         assert_eq!(line.is_some(), is_said, "{done}");
-        assert!(
-            line.is_none_or(|line| line.contains(" MiB ") && line.contains("heaptrack")),
-            "{done}"
-        );
+        assert!(line.is_none_or(|line| line.contains(" MiB ") && line.contains("heaptrack")), "{done}");
     }
 }
 
@@ -597,18 +416,11 @@ fn bytes_have_units_in_the_report_of_a_program() {
     };
     for mode in ["plain", "_exit"] {
         let done = run(&[], &client, mode);
-        let row = done
-            .stderr
-            .lines()
-            .find(|line| line.contains("  VkDevice "))
-            .expect("a row");
+        let row = done.stderr.lines().find(|line| line.contains("  VkDevice ")).expect("a row");
         assert!(row.contains("39.8 KiB") && !row.contains("40768"), "{done}");
     }
     let done = run(&[], &client, "plain");
-    assert!(
-        done.stderr.contains("\nLive: ") && done.stderr.contains(". Peak: "),
-        "{done}"
-    );
+    assert!(done.stderr.contains("\nLive: ") && done.stderr.contains(". Peak: "), "{done}");
 }
 
 #[test]
@@ -621,9 +433,7 @@ fn a_full_folder_for_reports_is_said_as_such() {
     // A disk of its own, in a namespace of its own.
     let script = "mount -t tmpfs -o size=400k none \"$1\" || exit 77; head -c \"$4\" /dev/zero > \"$1/filled\"\n\
                   TMPDIR=\"$1\" exec \"$2\" run \"$3\" plain";
-    let library = std::env::current_exe()
-        .expect("a path")
-        .with_file_name("libVkLayer_steward_memory.so");
+    let library = std::env::current_exe().expect("a path").with_file_name("libVkLayer_steward_memory.so");
     // With so little left it differs from run to run which of the files is the first without room.
     for filled in ["396k", "392k"] {
         let done = testkit::Child::new("unshare")
@@ -636,15 +446,8 @@ fn a_full_folder_for_reports_is_said_as_such() {
         if done.code == Some(77) || done.stderr.contains("unshare") {
             return skip("mount", test, "no file system can be mounted here");
         }
-        let remedies = [
-            "a folder that has room",
-            "with TMPDIR that has room",
-            "has no room for it",
-        ];
-        assert!(
-            remedies.iter().any(|it| done.stderr.contains(it)),
-            "{filled}: {done}"
-        );
+        let remedies = ["a folder that has room", "with TMPDIR that has room", "has no room for it"];
+        assert!(remedies.iter().any(|it| done.stderr.contains(it)), "{filled}: {done}");
         assert!(!done.stderr.contains("created no instance"), "{done}");
     }
 }
@@ -654,29 +457,17 @@ fn a_program_of_32_bits_is_named_where_nothing_is_tested_or_measured() {
     let folder = tempfile::tempdir().expect("a folder");
     let [source, program] = ["small.c", "small"].map(|name| folder.path().join(name));
     fs::write(&source, "int main(void) { return 0; }\n").expect("a file");
-    let built = std::process::Command::new("cc")
-        .arg("-m32")
-        .arg(&source)
-        .arg("-o")
-        .arg(&program)
-        .output();
+    let built = std::process::Command::new("cc").arg("-m32").arg(&source).arg("-o").arg(&program).output();
     if !built.is_ok_and(|built| built.status.success()) {
         let test = "a_program_of_32_bits_is_named_where_nothing_is_tested_or_measured";
         return skip("m32", test, "no compiler for 32 bits");
     }
-    for (options, code) in [
-        (&["--fail=each"][..], 1),
-        (&["--exit-code"], 1),
-        (&["--guard=fence"], 1),
-        (&["--meter"], 0),
-    ] {
+    for (options, code) in
+        [(&["--fail=each"][..], 1), (&["--exit-code"], 1), (&["--guard=fence"], 1), (&["--meter"], 0)]
+    {
         let done = steward(&["run"]).args(options).args([&program]).run();
         done.assert_code(code);
-        assert!(
-            done.stderr
-                .contains("is for another architecture than the layer"),
-            "{options:?}: {done}"
-        );
+        assert!(done.stderr.contains("is for another architecture than the layer"), "{options:?}: {done}");
         // The dynamic linker would complain.
         assert!(!done.stderr.contains("ld.so"), "{options:?}: {done}");
     }

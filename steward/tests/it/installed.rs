@@ -1,4 +1,5 @@
-//! The program where it is installed alone, as `cargo install` leaves it: it has its layer with it. A client in C runs on lavapipe.
+//! The program where it is installed alone, as `cargo install` leaves it: it has its layer with it. A client in C runs
+//! on lavapipe.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -54,9 +55,7 @@ impl Installed {
 
     /// The files that a run or an installation has left.
     fn left(&self) -> Vec<PathBuf> {
-        ["data", "temporary"]
-            .map(|name| files(&self.path(name)))
-            .concat()
+        ["data", "temporary"].map(|name| files(&self.path(name))).concat()
     }
 }
 
@@ -69,10 +68,7 @@ fn ly43_a_program_that_is_installed_alone_has_its_layer_with_it() {
     let [library, folder] = done.stdout.lines().collect::<Vec<_>>()[..] else {
         panic!("{done}");
     };
-    assert!(
-        library.starts_with("600 ") && folder.starts_with("700 "),
-        "{done}"
-    );
+    assert!(library.starts_with("600 ") && folder.starts_with("700 "), "{done}");
     let temporary = installed.path("temporary").display().to_string();
     assert!(folder["700 ".len()..].starts_with(&temporary), "{done}");
     assert_eq!(installed.left(), [""; 0].map(PathBuf::from));
@@ -110,10 +106,7 @@ fn ly55_an_installed_program_installs_its_layer_and_takes_it_away() {
     let installed = Installed::new();
     let print = installed.layer(&["--print-manifest"]);
     print.assert_code(2);
-    assert!(
-        print.stderr.contains("steward layer install --user"),
-        "{print}"
-    );
+    assert!(print.stderr.contains("steward layer install --user"), "{print}");
     let place = "/usr/lib/steward/lib.so";
     let print = installed.layer(&["--print-manifest", "--library", place]);
     let manifest: Value = serde_json::from_str(&print.assert_code(0).stdout).expect("JSON");
@@ -137,11 +130,7 @@ fn a_layer_of_another_build_beside_the_program_is_not_used() {
     let beside = installed.path("bin").join(LIBRARY);
     // As a package's, from which `strip` has taken something.
     let stripped = [&ours[..], b"\0"].concat();
-    let cases = [
-        (&b"of an older version"[..], false),
-        (&ours, true),
-        (&stripped, true),
-    ];
+    let cases = [(&b"of an older version"[..], false), (&ours, true), (&stripped, true)];
     for (library, is_used) in cases {
         fs::write(&beside, library).expect("a file");
         let script = "cat \"$VK_ADD_LAYER_PATH/steward.json\"";
@@ -149,24 +138,19 @@ fn a_layer_of_another_build_beside_the_program_is_not_used() {
         let manifest: Value = serde_json::from_str(&done.assert_code(0).stdout).expect("JSON");
         let path = manifest["layer"]["library_path"].as_str().expect("a path");
         assert_eq!(Path::new(path) == beside, is_used, "{done}");
-        let said = format!(
-            "steward: {} is the layer of another build",
-            beside.display()
-        );
+        let said = format!("steward: {} is the layer of another build", beside.display());
         let times = done.stderr.matches(&said).count();
         assert_eq!(times, usize::from(!is_used), "{done}");
     }
 }
 
-/// What the script does where `variable` names a file system of its own with these options. Nothing stays: it is in its own mount namespace.
+/// What the script does where `variable` names a file system of its own with these options. Nothing stays: it is in its
+/// own mount namespace.
 fn mounted(variable: &str, options: &str, script: &str, test: &str) -> Option<Finished> {
     let installed = Installed::new();
     let mount = format!("mount -t tmpfs -o {options} none \"${variable}\" || exit 77; {script}");
     let child = installed.with_environment(Child::new("unshare"));
-    let done = child
-        .args(["-rm", "sh", "-c", &mount, "sh"])
-        .args([&installed.path("bin/steward")])
-        .run();
+    let done = child.args(["-rm", "sh", "-c", &mount, "sh"]).args([&installed.path("bin/steward")]).run();
     if done.code == Some(77) || done.stderr.contains("unshare") {
         skip("mount", test, "no file system can be mounted here");
         return None;
@@ -177,10 +161,7 @@ fn mounted(variable: &str, options: &str, script: &str, test: &str) -> Option<Fi
 #[test]
 fn a_folder_from_which_no_library_is_loaded_is_said() {
     let test = "a_folder_from_which_no_library_is_loaded_is_said";
-    for (options, said) in [
-        ("exec", "created no instance"),
-        ("noexec", "is mounted with `noexec`"),
-    ] {
+    for (options, said) in [("exec", "created no instance"), ("noexec", "is mounted with `noexec`")] {
         let script = "exec \"$1\" run true";
         let Some(done) = mounted("TMPDIR", options, script, test) else {
             return;
@@ -203,9 +184,7 @@ fn a_data_folder_from_which_no_library_is_loaded_gets_no_layer() {
     done.assert_code(2);
     assert!(
         done.stderr.contains("is mounted with `noexec`")
-            && done
-                .stderr
-                .contains("name another folder with XDG_DATA_HOME or --dir"),
+            && done.stderr.contains("name another folder with XDG_DATA_HOME or --dir"),
         "{done}"
     );
     assert_eq!(done.stdout, "", "nothing is written");

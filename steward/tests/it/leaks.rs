@@ -45,16 +45,13 @@ fn has_pending_signal() -> bool {
     pending.is_some_and(|mask| mask.trim().bytes().any(|digit| digit != b'0'))
 }
 
-/// Runs one of the programs above with these options of `steward run`. `None`, with a reason printed, where that is not possible here.
+/// Runs one of the programs above with these options of `steward run`. `None`, with a reason printed, where that is not
+/// possible here.
 fn run(test: &str, program: &str, options: &[&str]) -> Option<Finished> {
     let executable = std::env::current_exe().expect("a path");
     let library = executable.with_file_name("libVkLayer_steward_memory.so");
     if !library.is_file() {
-        skip(
-            "layer",
-            test,
-            "vk-layer is not built: cargo test --workspace builds it",
-        );
+        skip("layer", test, "vk-layer is not built: cargo test --workspace builds it");
         return None;
     }
     let done = Child::new(STEWARD)
@@ -85,20 +82,13 @@ fn ly36_a_leak_of_one_buffer_a_frame_is_named_with_its_stack_and_growth() {
     let Some(done) = run(test, PROGRAM, &options) else {
         return;
     };
-    // As the text, the page shows no frames of the runtime. It names each rule once, and says that bytes are charged ones.
+    // As the text, the page shows no frames of the runtime. It names each rule once, and says that bytes are charged
+    // ones.
     let page = std::fs::read_to_string(page).expect("a page");
-    for absent in [
-        "std::sys::backtrace::__rust_begin_short_backtrace",
-        "</strong> V40",
-        ">requested bytes",
-    ] {
+    for absent in ["std::sys::backtrace::__rust_begin_short_backtrace", "</strong> V40", ">requested bytes"] {
         assert!(!page.contains(absent), "{absent}");
     }
-    for there in [
-        "leaky_frames::Renderer::draw",
-        "V40</strong> the",
-        "charged bytes, also in leftovers",
-    ] {
+    for there in ["leaky_frames::Renderer::draw", "V40</strong> the", "charged bytes, also in leftovers"] {
         assert!(page.contains(there), "{there}");
     }
     let text = &done.stderr;
@@ -113,20 +103,12 @@ fn ly36_a_leak_of_one_buffer_a_frame_is_named_with_its_stack_and_growth() {
     }
     // The README's first screen shows this: its functions and lines are the example's. Folders differ.
     let shown = README.split_once("```text\n  1. vkCreateBuffer");
-    let (shown, _) = shown
-        .and_then(|(_, rest)| rest.split_once("```"))
-        .expect("the answer");
-    let frames: Vec<_> = shown
-        .lines()
-        .filter_map(|line| line.split_once(", ../"))
-        .collect();
+    let (shown, _) = shown.and_then(|(_, rest)| rest.split_once("```")).expect("the answer");
+    let frames: Vec<_> = shown.lines().filter_map(|line| line.split_once(", ../")).collect();
     assert_eq!(frames.len(), 4, "{shown}");
     for (function, place) in frames {
         let line = text.lines().find(|line| line.contains(function.trim()));
-        assert!(
-            line.is_some_and(|line| line.ends_with(place)),
-            "{function}, {place} in {done}"
-        );
+        assert!(line.is_some_and(|line| line.ends_with(place)), "{function}, {place} in {done}");
     }
     for absent in ["libvulkan", "VkLayer_steward"] {
         assert!(!text.contains(absent), "{absent} in {done}");
@@ -134,10 +116,7 @@ fn ly36_a_leak_of_one_buffer_a_frame_is_named_with_its_stack_and_growth() {
     let report = std::fs::read(json).expect("a report");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
     let leaks = &report["leaks"];
-    assert_eq!(
-        (&leaks["mark"], &leaks["lost"]),
-        (&"vkQueueSubmit".into(), &0.into())
-    );
+    assert_eq!((&leaks["mark"], &leaks["lost"]), (&"vkQueueSubmit".into(), &0.into()));
     let stacks = leaks["stacks"].as_array().expect("stacks");
     let of_buffers = |stack: &&Value| stack["objects"]["live"] != 0;
     let buffers: Vec<_> = stacks.iter().filter(of_buffers).collect();
@@ -145,14 +124,8 @@ fn ly36_a_leak_of_one_buffer_a_frame_is_named_with_its_stack_and_growth() {
         panic!("the 1000 buffers that are destroyed are no leak: {stacks:?}");
     };
     let growth = &buffers["objects"]["growth"];
-    assert_eq!(
-        (&growth["count"], &growth["grew"]),
-        (&989.into(), &989.into())
-    );
-    assert_eq!(
-        (&growth["bytes"], &growth["shrank"]),
-        (&(989 * 4096).into(), &0.into())
-    );
+    assert_eq!((&growth["count"], &growth["grew"]), (&989.into(), &989.into()));
+    assert_eq!((&growth["bytes"], &growth["shrank"]), (&(989 * 4096).into(), &0.into()));
     assert_eq!(buffers["oldest"].as_array().map(Vec::len), Some(4));
 }
 
@@ -168,13 +141,7 @@ fn ly50_a_report_holds_no_environment_no_arguments_and_no_stacks_unless_asked() 
     let report = std::fs::read_to_string(json).expect("a report");
     for text in [&done.stderr, &report] {
         assert!(text.contains("VkBuffer"), "{text}");
-        for absent in [
-            PROGRAM,
-            "--exact",
-            "STEWARD_TEST_CHILD",
-            "alive at the end",
-            "frames",
-        ] {
+        for absent in [PROGRAM, "--exact", "STEWARD_TEST_CHILD", "alive at the end", "frames"] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
     }
@@ -212,14 +179,8 @@ fn a_programs_profile_has_what_is_alive_with_its_stack() {
         return;
     };
     let of_buffers = "objects, as created: VkBuffer;vkCreateBuffer;";
-    let line = collapsed
-        .lines()
-        .find(|line| line.starts_with(of_buffers))
-        .unwrap_or_else(|| panic!("{collapsed}"));
-    assert!(
-        line.ends_with(" 4096000") && line.contains("leaky_frames::Renderer::upload_vertices"),
-        "{line}"
-    );
+    let line = collapsed.lines().find(|line| line.starts_with(of_buffers)).unwrap_or_else(|| panic!("{collapsed}"));
+    assert!(line.ends_with(" 4096000") && line.contains("leaky_frames::Renderer::upload_vertices"), "{line}");
     let profile: Value = serde_json::from_str(&firefox).expect("JSON");
     check_format(&profile);
     let alive = retained(&profile["threads"][0]["nativeAllocations"]);

@@ -1,5 +1,5 @@
-//! All tests of the program that may share a process. Beside this file stand those that set the environment, meter the heap or open a
-//! driver themselves. They are for Linux, as `steward/tests/windows.rs` says.
+//! All tests of the program that may share a process. Beside this file stand those that set the environment, meter the
+//! heap or open a driver themselves. They are for Linux, as `steward/tests/windows.rs` says.
 
 #![cfg(unix)]
 

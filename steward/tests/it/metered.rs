@@ -19,57 +19,38 @@ fn callback_coverage_of_any_program_is_measured_or_it_is_said_why_not() {
     let file = folder.path().join("report.json");
     let metered = |set: &[(&str, &str)]| {
         let child = steward(&["run", "--meter", "--json"]).args([&file]);
-        let child = set
-            .iter()
-            .fold(child.args(plain_workload()), |child, (name, value)| {
-                child.env(name, value)
-            });
+        let child = set.iter().fold(child.args(plain_workload()), |child, (name, value)| child.env(name, value));
         let done = child.run();
         done.assert_code(0);
         (json(&file), done.stderr)
     };
     let (report, text) = metered(&[]);
-    let number = |report: &Value, name: &str| {
-        report["callback_coverage"]["with_loader"][name]
-            .as_u64()
-            .expect(name)
-    };
+    let number = |report: &Value, name: &str| report["callback_coverage"]["with_loader"][name].as_u64().expect(name);
     let rows = |report: &Value, name: &str| -> u64 {
         let instance = &report["program"]["instances"][0];
         let kinds = [&instance["kinds"], &instance["devices"][0]["kinds"]];
-        let kinds = kinds
-            .into_iter()
-            .flat_map(|kinds| kinds.as_array().expect("rows"));
+        let kinds = kinds.into_iter().flat_map(|kinds| kinds.as_array().expect("rows"));
         kinds.map(|row| row[name].as_u64().expect(name)).sum()
     };
-    // Both count what came through callbacks, in two ways: rows have 16 bytes more a block, and of a reallocation the difference.
+    // Both count what came through callbacks, in two ways: rows have 16 bytes more a block, and of a reallocation the
+    // difference.
     let bytes = rows(&report, "total_bytes") - 16 * rows(&report, "total_blocks");
-    assert!(
-        number(&report, "callback_bytes") >= bytes && bytes > 0,
-        "{report}"
-    );
+    assert!(number(&report, "callback_bytes") >= bytes && bytes > 0, "{report}");
     assert!(number(&report, "callback_calls") >= rows(&report, "total_blocks"));
     // lavapipe allocates most past the callbacks: in commands, and in its own threads.
     assert!(number(&report, "in_command_bytes") > number(&report, "callback_bytes"));
     assert!(number(&report, "never_issued_bytes") > 0, "{report}");
-    assert!(
-        text.contains("callback coverage, requested bytes through callbacks of all"),
-        "{text}"
-    );
+    assert!(text.contains("callback coverage, requested bytes through callbacks of all"), "{text}");
     // What a reader must know of it.
     assert!(
-        text.contains("\n(bypassing: malloc in Vulkan calls, and on threads that never call Vulkan, even the program's)\n"),
+        text.contains(
+            "\n(bypassing: malloc in Vulkan calls, and on threads that never call Vulkan, even the program's)\n"
+        ),
         "{text}"
     );
 
-    let (report, text) = metered(&[
-        ("TMPDIR", folder.path().to_str().expect("a name")),
-        ("LD_PRELOAD", "libm.so.6"),
-    ]);
-    assert!(
-        report["callback_coverage"].is_null() && text.contains("LD_PRELOAD is set"),
-        "{text}"
-    );
+    let (report, text) = metered(&[("TMPDIR", folder.path().to_str().expect("a name")), ("LD_PRELOAD", "libm.so.6")]);
+    assert!(report["callback_coverage"].is_null() && text.contains("LD_PRELOAD is set"), "{text}");
 }
 
 #[test]
@@ -79,27 +60,15 @@ fn callbacks_of_the_program_leave_coverage_unknown() {
         return;
     }
     let run = |meter: &[&str]| {
-        let done = steward(&["run"])
-            .args(meter)
-            .args(["--", STEWARD])
-            .args(DRIVE);
-        let done = done
-            .args(["--no-coverage"])
-            .env("VK_STEWARD_MEMORY_METER", "true")
-            .run();
+        let done = steward(&["run"]).args(meter).args(["--", STEWARD]).args(DRIVE);
+        let done = done.args(["--no-coverage"]).env("VK_STEWARD_MEMORY_METER", "true").run();
         done.assert_code(0);
         done.stderr
     };
     let own = run(&["--meter"]);
-    assert!(
-        own.contains("callback coverage: not measured: the program passed callbacks of its own"),
-        "{own}"
-    );
+    assert!(own.contains("callback coverage: not measured: the program passed callbacks of its own"), "{own}");
     let unloaded = run(&[]);
-    assert!(
-        unloaded.contains("not measured: the meter was not loaded into this process"),
-        "{unloaded}"
-    );
+    assert!(unloaded.contains("not measured: the meter was not loaded into this process"), "{unloaded}");
 }
 
 /// Parent and child create one instance each.

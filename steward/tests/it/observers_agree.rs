@@ -1,4 +1,5 @@
-//! The linked layer of `steward drive`, and the layer of `steward run` below it or below the workload alone, on lavapipe.
+//! The linked layer of `steward drive`, and the layer of `steward run` below it or below the workload alone, on
+//! lavapipe.
 
 use std::path::Path;
 
@@ -22,9 +23,7 @@ pub(crate) fn is_lavapipe_there(test: &str) -> bool {
 pub(crate) fn plain_workload() -> [String; 3] {
     let drivers = steward(&["drivers", "--json", "-"]).run();
     let drivers: Value = serde_json::from_str(&drivers.stdout).expect("JSON");
-    let driver = drivers
-        .as_array()
-        .and_then(|all| all.iter().find(|one| one["id"] == "MESA_LLVMPIPE"));
+    let driver = drivers.as_array().and_then(|all| all.iter().find(|one| one["id"] == "MESA_LLVMPIPE"));
     plain_workload_on(driver.expect("lavapipe"))
 }
 
@@ -44,12 +43,7 @@ pub(crate) fn plain_workload_on(driver: &Value) -> [String; 3] {
 /// `steward BEFORE.. drive .. --no-coverage OPTIONS.. --json FILE`, and the JSON.
 fn report(folder: &Path, before: &[&str], options: &[&str]) -> Value {
     let file = folder.join("report.json");
-    let done = steward(before)
-        .args(DRIVE)
-        .args(options)
-        .args(["--no-coverage", "--json"])
-        .args([&file])
-        .run();
+    let done = steward(before).args(DRIVE).args(options).args(["--no-coverage", "--json"]).args([&file]).run();
     done.assert_code(0);
     json(&file)
 }
@@ -62,11 +56,7 @@ fn ly46_the_workload_runs_through_the_layer_without_callbacks_of_its_own() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("layer.json");
-    steward(&["run", "--json"])
-        .args([&file])
-        .args(plain_workload())
-        .run()
-        .assert_code(0);
+    steward(&["run", "--json"]).args([&file]).args(plain_workload()).run().assert_code(0);
     let layer = json(&file);
     let plain = report(folder.path(), &[], &[]);
     let kinds = &layer["program"]["instances"][0]["devices"][0]["kinds"];
@@ -117,17 +107,11 @@ fn ly14_the_drivers_numbers_are_the_same_below_run_alone_and_without_a_loader() 
         rows.into_iter().filter(is_drivers).collect()
     };
     assert!(kinds(&alone).len() > 15);
-    for (other, loaders) in [
-        (&below_run, &["VkInstance"][..]),
-        (&direct, &["VkInstance", "VkDevice"]),
-    ] {
+    for (other, loaders) in [(&below_run, &["VkInstance"][..]), (&direct, &["VkInstance", "VkDevice"])] {
         for member in ["source", "leftovers", "device_memory", "unjudged"] {
             assert_eq!(other[member], alone[member], "{member}");
         }
-        assert_eq!(
-            without(kinds(other), loaders),
-            without(kinds(&alone), loaders)
-        );
+        assert_eq!(without(kinds(other), loaders), without(kinds(&alone), loaders));
         let findings = |report: &Value| -> Vec<String> {
             let rows = report["findings"].as_array().expect("rows").iter();
             let is_loaders = |row: &&Value| loaders.iter().any(|kind| row["owner"] == *kind);
@@ -145,14 +129,11 @@ fn ly14_the_drivers_numbers_are_the_same_below_run_alone_and_without_a_loader() 
     }
     let layers = |report: &Value| report["environment"]["layers"].as_array().map(Vec::len);
     assert_eq!((layers(&below_run), layers(&alone)), (Some(1), Some(0)));
-    assert!(
-        below_run["limits"]
-            .to_string()
-            .contains("VK_LAYER_STEWARD_memory")
-    );
+    assert!(below_run["limits"].to_string().contains("VK_LAYER_STEWARD_memory"));
 }
 
-/// The linked layer counts what comes through its callbacks, and so does the layer below it, in another way: by the checker's records.
+/// The linked layer counts what comes through its callbacks, and so does the layer below it, in another way: by the
+/// checker's records.
 #[test]
 fn ly19_the_layer_counts_what_a_program_counts_itself() {
     let test = "ly19_the_layer_counts_what_a_program_counts_itself";
@@ -174,9 +155,7 @@ fn ly19_the_layer_counts_what_a_program_counts_itself() {
     let (own, of_layer) = (json(&path("own.json")), json(&path("of_layer.json")));
     let list = |value: &Value| value.as_array().expect("a list").clone();
     let number = |row: &Value, name: &str| row[name].as_u64().expect("a number");
-    let devices = list(&of_layer["program"]["instances"])
-        .into_iter()
-        .flat_map(|instance| list(&instance["devices"]));
+    let devices = list(&of_layer["program"]["instances"]).into_iter().flat_map(|instance| list(&instance["devices"]));
     let kinds: Vec<_> = devices.flat_map(|device| list(&device["kinds"])).collect();
     let objects = list(&own["source"]["objects"]);
     let mut compared = 0;
@@ -187,9 +166,8 @@ fn ly19_the_layer_counts_what_a_program_counts_itself() {
         };
         let created = sum("objects_created");
         // Of other kinds not all objects have callbacks.
-        let is_workloads = objects
-            .iter()
-            .any(|object| object[0] == row["name"] && object[1] == created && created != 0);
+        let is_workloads =
+            objects.iter().any(|object| object[0] == row["name"] && object[1] == created && created != 0);
         // Of the device's callbacks the loader asks as well, above the layer.
         let is_of_driver = row["name"] != "VkDevice";
         if !is_workloads || !is_of_driver || sum("foreign_commands") != 2 * created {

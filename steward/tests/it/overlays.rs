@@ -1,5 +1,6 @@
-//! The layers that players and developers have on, above and below: `vkcube` on lavapipe and a display of its own (`xvfb-run`) with MangoHud,
-//! RenderDoc, gfxreconstruct, the validation layer and Mesa's overlay. One that is not installed is skipped.
+//! The layers that players and developers have on, above and below: `vkcube` on lavapipe and a display of its own
+//! (`xvfb-run`) with MangoHud, RenderDoc, gfxreconstruct, the validation layer and Mesa's overlay. One that is not
+//! installed is skipped.
 
 use std::fs;
 use std::path::Path;
@@ -37,14 +38,9 @@ const fn explicit(layer: &'static str) -> Overlay {
     Overlay { layer, on }
 }
 
-const MANGOHUD: Overlay = Overlay {
-    layer: "VK_LAYER_MANGOHUD_overlay",
-    on: ("MANGOHUD", "1"),
-};
-const RENDERDOC: Overlay = Overlay {
-    layer: "VK_LAYER_RENDERDOC_Capture",
-    on: ("ENABLE_VULKAN_RENDERDOC_CAPTURE", "1"),
-};
+const MANGOHUD: Overlay = Overlay { layer: "VK_LAYER_MANGOHUD_overlay", on: ("MANGOHUD", "1") };
+const RENDERDOC: Overlay =
+    Overlay { layer: "VK_LAYER_RENDERDOC_Capture", on: ("ENABLE_VULKAN_RENDERDOC_CAPTURE", "1") };
 const GFXRECONSTRUCT: Overlay = explicit("VK_LAYER_LUNARG_gfxreconstruct");
 const VALIDATION: Overlay = explicit("VK_LAYER_KHRONOS_validation");
 const MESA: Overlay = explicit("VK_LAYER_MESA_overlay");
@@ -92,9 +88,7 @@ fn assert_report(report: &Path, done: &Finished) -> Value {
     let instances = report["program"]["instances"].as_array().expect("a list");
     let devices = instances.iter().filter_map(|one| one["devices"].as_array());
     let kinds = devices.flatten().filter_map(|one| one["kinds"].as_array());
-    let swapchains = kinds
-        .flatten()
-        .filter(|row| row["kind"] == "VkSwapchainKHR");
+    let swapchains = kinds.flatten().filter(|row| row["kind"] == "VkSwapchainKHR");
     assert_eq!(swapchains.count(), 1, "{done}");
     report
 }
@@ -114,16 +108,10 @@ fn above(test: &str, overlay: &Overlay) {
     let order = layer_order(&done.stderr);
     assert_eq!(order.last().map(|(name, _)| &**name), Some(OURS), "{done}");
     let whole = assert_report(&report, &done);
-    assert_eq!(
-        whole["source"]["layers_below"],
-        Value::Array(Vec::new()),
-        "{done}"
-    );
+    assert_eq!(whole["source"]["layers_below"], Value::Array(Vec::new()), "{done}");
     fs::remove_file(&report).expect("a file");
     // What is left out passes through.
-    let passed = with(cube(&before, folder.path()), overlay)
-        .env("VK_STEWARD_MEMORY_MATCH", "nothing")
-        .run();
+    let passed = with(cube(&before, folder.path()), overlay).env("VK_STEWARD_MEMORY_MATCH", "nothing").run();
     passed.assert_code(code);
     assert!(overlay.is_in(&passed), "{passed}");
     assert!(passed.stderr.contains("steward: no report"), "{passed}");
@@ -149,18 +137,11 @@ fn below(test: &str, overlay: &Overlay) {
         .run();
     done.assert_code(code);
     let order = layer_order(&done.stderr);
-    assert_eq!(
-        order.last().map(|(name, _)| &**name),
-        Some(overlay.layer),
-        "{done}"
-    );
+    assert_eq!(order.last().map(|(name, _)| &**name), Some(overlay.layer), "{done}");
     let below = assert_report(&report, &done)["source"]["layers_below"].clone();
     assert_eq!(below.as_array().map(Vec::len), Some(1), "{below}");
     let text = fs::read_to_string(text).expect("a report");
-    assert!(
-        text.contains("layers below, whose own objects count"),
-        "{text}"
-    );
+    assert!(text.contains("layers below, whose own objects count"), "{text}");
 }
 
 #[test]

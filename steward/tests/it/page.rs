@@ -1,4 +1,5 @@
-//! The page as text: all parts, nothing from outside, nothing of what drivers say as markup, every number as in the report.
+//! The page as text: all parts, nothing from outside, nothing of what drivers say as markup, every number as in the
+//! report.
 
 mod limits;
 mod memory;
@@ -8,8 +9,8 @@ mod several;
 use crate::support::full_report::{empty, full, of_program, of_trace};
 use crate::support::parts::{PARTS, part, text_of};
 use vk_report::report::{
-    ByScope, Growth, KnownFindings, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks, Phase,
-    Report, Source, VulkanMemory, VulkanMemoryRow,
+    ByScope, Growth, KnownFindings, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks, Phase, Report, Source,
+    VulkanMemory, VulkanMemoryRow,
 };
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReportOrList, html};
@@ -33,10 +34,7 @@ fn all_five_parts_are_there_and_say_something() {
         let drawn = !report.phases.is_empty();
         assert_eq!(part(&page, "treemap").contains("<svg"), drawn);
         assert_eq!(part(&page, "timeline").contains("<polygon"), drawn);
-        assert_eq!(
-            text_of(part(&page, "treemap")).contains("nothing to draw"),
-            !drawn
-        );
+        assert_eq!(text_of(part(&page, "treemap")).contains("nothing to draw"), !drawn);
     }
 }
 
@@ -60,17 +58,9 @@ fn a_page_is_one_file_and_small() {
         ] {
             assert!(!page.contains(outside), "{outside}");
         }
-        let links = page
-            .match_indices("href=\"")
-            .map(|(at, _)| &page[at + 6..at + 7]);
-        assert!(
-            links.clone().count() >= 5 && links.into_iter().all(|first| first == "#"),
-            "links stay on the page"
-        );
-        assert!(
-            page.contains("default-src 'none'"),
-            "and the page says so itself"
-        );
+        let links = page.match_indices("href=\"").map(|(at, _)| &page[at + 6..at + 7]);
+        assert!(links.clone().count() >= 5 && links.into_iter().all(|first| first == "#"), "links stay on the page");
+        assert!(page.contains("default-src 'none'"), "and the page says so itself");
     }
 }
 
@@ -80,71 +70,36 @@ fn tables_hold_the_exact_numbers() {
     let page = page(&report);
     let grouped = |number: u64| {
         let digits: Vec<char> = number.to_string().chars().collect();
-        digits
-            .rchunks(3)
-            .rev()
-            .map(|three| three.iter().collect::<String>())
-            .collect::<Vec<_>>()
-            .join("\u{202f}")
+        digits.rchunks(3).rev().map(|three| three.iter().collect::<String>()).collect::<Vec<_>>().join("\u{202f}")
     };
     let contexts = text_of(part(&page, "treemap"));
     for row in report.contexts.iter().filter(|row| row.total_blocks > 0) {
-        for number in [
-            row.live_bytes,
-            row.peak_bytes,
-            row.total_blocks,
-            row.total_bytes,
-        ]
-        .into_iter()
-        .filter(|number| *number > 0)
+        for number in
+            [row.live_bytes, row.peak_bytes, row.total_blocks, row.total_bytes].into_iter().filter(|number| *number > 0)
         {
-            assert!(
-                contexts.contains(&grouped(number)),
-                "{} of {}",
-                number,
-                row.name
-            );
+            assert!(contexts.contains(&grouped(number)), "{} of {}", number, row.name);
         }
     }
     let phases = text_of(part(&page, "timeline"));
     for phase in &report.phases {
-        assert!(
-            phases.contains(&phase.name) && phases.contains(&grouped(phase.peak_bytes)),
-            "{}",
-            phase.name
-        );
+        assert!(phases.contains(&phase.name) && phases.contains(&grouped(phase.peak_bytes)), "{}", phase.name);
     }
     let findings = text_of(part(&page, "findings"));
-    let places: Vec<_> = ["violation", "suspect", "note"]
-        .map(|level| findings.rfind(&format!("{level} V")).expect(level))
-        .into();
+    let places: Vec<_> =
+        ["violation", "suspect", "note"].map(|level| findings.rfind(&format!("{level} V")).expect(level)).into();
     assert!(places.is_sorted(), "the worst first: {findings}");
-    for said in [
-        "V22",
-        "what V22 is about",
-        "VkFence",
-        "vkQueueSubmit",
-        "object",
-        &grouped(12_345),
-        &grouped(1_234_500),
-    ] {
+    for said in
+        ["V22", "what V22 is about", "VkFence", "vkQueueSubmit", "object", &grouped(12_345), &grouped(1_234_500)]
+    {
         assert!(findings.contains(said), "{said}: {findings}");
     }
     let coverage = text_of(part(&page, "coverage"));
-    for said in [
-        "20.0 %",
-        "10.0 %",
-        "3.90 KiB through callbacks",
-        "15.6 KiB past them",
-        &grouped(12_000),
-        &grouped(32_000),
-    ] {
+    for said in
+        ["20.0 %", "10.0 %", "3.90 KiB through callbacks", "15.6 KiB past them", &grouped(12_000), &grouped(32_000)]
+    {
         assert!(coverage.contains(said), "{said}: {coverage}");
     }
-    assert!(
-        text_of(part(&page, "leftovers")).contains("VkBuffer"),
-        "leftovers"
-    );
+    assert!(text_of(part(&page, "leftovers")).contains("VkBuffer"), "leftovers");
     let guard = text_of(part(&page, "guard"));
     for said in [
         "fence, with guard-markers",
@@ -162,9 +117,7 @@ fn tables_hold_the_exact_numbers() {
 #[test]
 fn causes_come_before_the_tree_and_say_rule_place_and_reason() {
     let mut report = full(&TRACES[0]);
-    let Source::Driver { name, version, .. } = &mut report.source else {
-        panic!("of a driver")
-    };
+    let Source::Driver { name, version, .. } = &mut report.source else { panic!("of a driver") };
     (*name, *version) = ("llvmpipe".into(), "Mesa 22.3.6".into());
     report.known_findings = None;
     report.findings[1].kind = "CacheAsObject".into();
@@ -182,22 +135,10 @@ fn causes_come_before_the_tree_and_say_rule_place_and_reason() {
                 live: 1000,
                 bytes: 4_096_000,
                 total: 1000,
-                growth: Growth {
-                    count: 10,
-                    bytes: 40_960,
-                    grew: 10,
-                    shrank: 0,
-                },
+                growth: Growth { count: 10, bytes: 40_960, grew: 10, shrank: 0 },
             },
-            oldest: vec![LeakObject {
-                handle: "0x2a".into(),
-                bytes: 4096,
-                name: "vertices of frame 0".into(),
-            }],
-            frames: vec![LeakFrame {
-                functions: vec!["leaky::draw".into()],
-                ..LeakFrame::default()
-            }],
+            oldest: vec![LeakObject { handle: "0x2a".into(), bytes: 4096, name: "vertices of frame 0".into() }],
+            frames: vec![LeakFrame { functions: vec!["leaky::draw".into()], ..LeakFrame::default() }],
             ..LeakStack::default()
         }],
         ..Leaks::default()
@@ -229,11 +170,7 @@ fn causes_come_before_the_tree_and_say_rule_place_and_reason() {
         assert!(findings.contains(said), "{said}: {findings}");
     }
     // A saved report may have the numbers, and no cause at its rows.
-    report.known_findings = Some(KnownFindings {
-        expectations: "lavapipe-22.3".into(),
-        known: 1,
-        unknown: 1,
-    });
+    report.known_findings = Some(KnownFindings { expectations: "lavapipe-22.3".into(), known: 1, unknown: 1 });
     let saved = self::page(&report);
     assert_eq!(text_of(part(&saved, "findings")), findings);
     // Nothing is claimed of a driver that no file is about.
@@ -251,10 +188,7 @@ fn rounds_are_folded() {
         name: name.into(),
         commands: 1,
         live_bytes: object,
-        live_by_scope: ByScope {
-            object,
-            ..ByScope::default()
-        },
+        live_by_scope: ByScope { object, ..ByScope::default() },
         ..Phase::default()
     };
     report.phases = vec![phase("device", 0)];
@@ -266,24 +200,13 @@ fn rounds_are_folded() {
     report.timeline.clear();
     let page = page(&report);
     let timeline = part(&page, "timeline");
-    assert_eq!(
-        timeline.matches("<rect class=\"over\"").count(),
-        201,
-        "a round is one phase of the drawing"
-    );
+    assert_eq!(timeline.matches("<rect class=\"over\"").count(), 201, "a round is one phase of the drawing");
     let text = text_of(timeline);
-    for said in [
-        "201 round 200",
-        "The phases of each round",
-        "101 more are left out here",
-    ] {
+    for said in ["201 round 200", "The phases of each round", "101 more are left out here"] {
         assert!(text.contains(said), "{said}");
     }
     let named = timeline.matches("class=\"slanted\"").count();
-    assert!(
-        (20..=60).contains(&named),
-        "{named} names fit below the drawing"
-    );
+    assert!((20..=60).contains(&named), "{named} names fit below the drawing");
 }
 
 /// A colour that means a scope means nothing else.
@@ -339,10 +262,7 @@ fn the_head_has_the_device_memory_that_a_program_left_behind() {
     report.vulkan_memory = Some(vec![device, other]);
     let (is_bad, text) = tile(&page(&report), name).expect("a tile");
     assert!(is_bad, "in red");
-    assert!(
-        text.contains("8.00 MiB") && text.contains("4 blocks"),
-        "{text}"
-    );
+    assert!(text.contains("8.00 MiB") && text.contains("4 blocks"), "{text}");
     // Only a program's report knows it.
     assert_eq!(tile(&page(&empty()), name), None);
 }
@@ -353,12 +273,7 @@ fn the_head_has_each_heap_of_device_memory_with_its_peak_and_size() {
     let mut report = of_program();
     report.vulkan_memory = Some(Vec::new());
     assert_eq!(tile(&page(&report), name), None, "nothing was allocated");
-    let heap = |index, peak_bytes, size| VulkanMemoryRow {
-        index,
-        peak_bytes,
-        size,
-        ..VulkanMemoryRow::default()
-    };
+    let heap = |index, peak_bytes, size| VulkanMemoryRow { index, peak_bytes, size, ..VulkanMemoryRow::default() };
     let device = VulkanMemory {
         device: "instance 1, device 1".into(),
         heaps: vec![heap(0, 3 << 20, 0), heap(2, 5 << 20, 1 << 30)],
@@ -367,10 +282,7 @@ fn the_head_has_each_heap_of_device_memory_with_its_peak_and_size() {
     report.vulkan_memory = Some(vec![device.clone()]);
     let (is_bad, text) = tile(&page(&report), name).expect("a tile");
     assert!(!is_bad);
-    assert_eq!(
-        text,
-        "5.00 MiB heap 2: at most 5.00 MiB of 1.00 GiB heap 0: at most 3.00 MiB"
-    );
+    assert_eq!(text, "5.00 MiB heap 2: at most 5.00 MiB of 1.00 GiB heap 0: at most 3.00 MiB");
     let other = VulkanMemory {
         device: "instance 1, device 2".into(),
         heaps: vec![heap(0, 9 << 20, 0)],
@@ -397,10 +309,7 @@ fn kinds_and_heaps_are_drawn_over_time() {
     let heap = "heap 0: at most 1.00 MiB";
     let kind = "VkBuffer: at most 4.00 KiB";
     assert!(small.find(heap) < small.find(kind), "{small}");
-    for points in [
-        "0,60 0,0 75,60 300,60 300,60",
-        "0,60 0,60 75,0 300,45 300,60",
-    ] {
+    for points in ["0,60 0,0 75,60 300,60 300,60", "0,60 0,60 75,0 300,45 300,60"] {
         assert!(small.contains(&format!("points=\"{points}\"")), "{small}");
     }
     let program = report.program.as_mut().expect("a program");
@@ -415,11 +324,7 @@ fn growth_is_marked_by_one_rule_and_both_forms_list_the_same() {
         live,
         bytes,
         total: live,
-        growth: Growth {
-            count: i64::try_from(live).expect("few"),
-            grew,
-            ..Growth::default()
-        },
+        growth: Growth { count: i64::try_from(live).expect("few"), grew, ..Growth::default() },
     };
     let stack = |command: &str, kind: &str, objects, blocks| LeakStack {
         command: command.into(),
@@ -434,24 +339,9 @@ fn growth_is_marked_by_one_rule_and_both_forms_list_the_same() {
         frames_a_mark: 1,
         intervals: 189,
         stacks: vec![
-            stack(
-                "vkCreateImage",
-                "VkImage",
-                count(94, 0, 94),
-                count(94, 9400, 94),
-            ),
-            stack(
-                "vkCreateBuffer",
-                "VkBuffer",
-                count(95, 950, 95),
-                LeakCount::default(),
-            ),
-            stack(
-                "vkCreateFence",
-                "VkFence",
-                count(3, 0, 1),
-                LeakCount::default(),
-            ),
+            stack("vkCreateImage", "VkImage", count(94, 0, 94), count(94, 9400, 94)),
+            stack("vkCreateBuffer", "VkBuffer", count(95, 950, 95), LeakCount::default()),
+            stack("vkCreateFence", "VkFence", count(3, 0, 1), LeakCount::default()),
         ],
         ..Leaks::default()
     };
@@ -469,13 +359,7 @@ fn growth_is_marked_by_one_rule_and_both_forms_list_the_same() {
         ("vkCreateFence", "3 of 3 VkFence alive"),
     ] {
         let said = format!("{command}: {rest}");
-        assert!(
-            left.contains(&said) && text.contains(&said),
-            "{said}: {left} {text}"
-        );
+        assert!(left.contains(&said) && text.contains(&said), "{said}: {left} {text}");
     }
-    assert!(
-        !left.contains("(0 B)") && !text.contains("(0 B)"),
-        "{left} {text}"
-    );
+    assert!(!left.contains("(0 B)") && !text.contains("(0 B)"), "{left} {text}");
 }

@@ -1,4 +1,5 @@
-//! A driver that frees by the C library what came through callbacks: with the meter, which stands before the C library's heap.
+//! A driver that frees by the C library what came through callbacks: with the meter, which stands before the C
+//! library's heap.
 
 use std::path::Path;
 use std::{env, fs};
@@ -41,9 +42,7 @@ fn ly52_what_callbacks_gave_and_the_c_library_frees_is_reported_and_not_freed() 
         let report: Value = serde_json::from_slice(&report).expect("JSON");
         let findings = report["findings"].as_array().expect("findings");
         let found = |kind: &str, owner: &str, command: &str| {
-            let is_it = |row: &&Value| {
-                row["kind"] == kind && row["owner"] == owner && row["command"] == command
-            };
+            let is_it = |row: &&Value| row["kind"] == kind && row["owner"] == owner && row["command"] == command;
             let row = findings.iter().find(is_it).expect(kind);
             let sentence = row["sentence"].as_str().expect("a sentence");
             // The module is this client, which is its own driver.

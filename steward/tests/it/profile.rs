@@ -1,4 +1,5 @@
-//! Profiles, read back by others than the code that writes them: collapsed stacks by inferno, the Firefox Profiler's by the rules of its format.
+//! Profiles, read back by others than the code that writes them: collapsed stacks by inferno, the Firefox Profiler's by
+//! the rules of its format.
 
 pub(crate) mod firefox;
 
@@ -22,9 +23,7 @@ struct Profiled {
 }
 
 fn number(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 /// Runs the program with `--profile NAME --json`.
@@ -42,10 +41,7 @@ fn profiled(arguments: &[&str], name: &str) -> Result<Profiled, Finished> {
     }
     done.assert_code(0);
     let read = |file: &Path| fs::read_to_string(file).expect("it was written");
-    Ok(Profiled {
-        text: read(&file),
-        report: serde_json::from_str(&read(&json)).expect("JSON"),
-    })
+    Ok(Profiled { text: read(&file), report: serde_json::from_str(&read(&json)).expect("JSON") })
 }
 
 fn of_trace(name: &str) -> Profiled {
@@ -54,13 +50,7 @@ fn of_trace(name: &str) -> Profiled {
 
 /// The program's own driver is always there.
 fn of_driver(name: &str) -> Profiled {
-    let arguments = [
-        "drive",
-        "--driver",
-        "reference",
-        "--no-coverage",
-        "--seed=7",
-    ];
+    let arguments = ["drive", "--driver", "reference", "--no-coverage", "--seed=7"];
     profiled(&arguments, name).unwrap_or_else(|done| panic!("{}", done.stderr))
 }
 
@@ -83,14 +73,9 @@ fn collapsed_stacks_are_drawn_as_a_flame_graph() {
         let mut svg = Vec::new();
         let mut options = flamegraph::Options::default();
         options.count_name = "bytes".to_owned();
-        flamegraph::from_lines(&mut options, lines.iter().copied(), &mut svg)
-            .expect("inferno reads the lines");
+        flamegraph::from_lines(&mut options, lines.iter().copied(), &mut svg).expect("inferno reads the lines");
         let svg = String::from_utf8(svg).expect("text");
-        assert!(
-            svg.contains("<title>VkInstance, instance (") && svg.contains("vkCreateInstance ("),
-            "{:?}",
-            run.text
-        );
+        assert!(svg.contains("<title>VkInstance, instance (") && svg.contains("vkCreateInstance ("), "{:?}", run.text);
     }
     // A trace has no functions; the program's own driver has.
     let run = of_driver("a.folded");
@@ -99,9 +84,7 @@ fn collapsed_stacks_are_drawn_as_a_flame_graph() {
 
 #[test]
 fn a_profile_goes_to_the_standard_output_alone() {
-    let done = Child::new(STEWARD)
-        .args(["replay", TRACE, "--profile", "-"])
-        .run();
+    let done = Child::new(STEWARD).args(["replay", TRACE, "--profile", "-"]).run();
     done.assert_code(0);
     let profile: Value = serde_json::from_str(&done.stdout).expect("JSON alone");
     check_format(&profile);
@@ -111,11 +94,7 @@ fn a_profile_goes_to_the_standard_output_alone() {
 fn a_check_writes_a_profile_too() {
     let arguments = ["check", "--trace", TRACE];
     let run = profiled(&arguments, "a.folded").unwrap_or_else(|done| panic!("{}", done.stderr));
-    assert!(
-        run.text.contains("VkInstance, instance;vkCreateInstance;"),
-        "{}",
-        run.text
-    );
+    assert!(run.text.contains("VkInstance, instance;vkCreateInstance;"), "{}", run.text);
 }
 
 #[test]
@@ -125,21 +104,12 @@ fn what_has_no_call_stacks_refuses_a_profile_and_says_what_to_do() {
         (&["diff", "a", "b"], "unexpected argument '--profile' found"),
         (&["rules"], "unexpected argument '--profile' found"),
         (&["drive", "--driver", "all"], "name it with --driver"),
-        (
-            &["drive", "--driver", "reference", "--fail=each"],
-            "leave --profile out",
-        ),
-        (
-            &["check", "--write-expect", "x.toml"],
-            "'--write-expect <FILE>' cannot be used with '--profile",
-        ),
+        (&["drive", "--driver", "reference", "--fail=each"], "leave --profile out"),
+        (&["check", "--write-expect", "x.toml"], "'--write-expect <FILE>' cannot be used with '--profile"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("a.json");
-        let done = Child::new(STEWARD)
-            .args(arguments)
-            .args([Path::new("--profile"), &file])
-            .run();
+        let done = Child::new(STEWARD).args(arguments).args([Path::new("--profile"), &file]).run();
         done.assert_code(2);
         assert!(done.stderr.contains(said), "{arguments:?}: {}", done.stderr);
         assert!(!file.exists());

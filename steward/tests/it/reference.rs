@@ -26,17 +26,12 @@ fn rd8_rd9_each_request_refused_leaves_nothing_behind() {
         // SAFETY: the backing lives for ever.
         let bridges = unsafe { Bridges::new(backing, None) };
         backing.arm(Fault::Nth(request));
-        let ran = driver_shim::watched(&bridges, || {
-            workload::run(&selected, &Options::default(), &|_| {})
-        });
+        let ran = driver_shim::watched(&bridges, || workload::run(&selected, &Options::default(), &|_| {}));
         done = backing.requests() <= request;
         match ran {
             Ok(report) => assert!(report.comparisons == 20220, "request {request}"),
             Err(error) => {
-                assert!(
-                    error.is_out_of_host_memory() && !done,
-                    "request {request}: {error}"
-                );
+                assert!(error.is_out_of_host_memory() && !done, "request {request}: {error}");
                 while_recording += u32::from(error.to_string().contains("vkEndCommandBuffer"));
             }
         }
@@ -47,8 +42,5 @@ fn rd8_rd9_each_request_refused_leaves_nothing_behind() {
         }
         refused += 1;
     }
-    assert!(
-        done && refused > 50 && while_recording > 0,
-        "{refused} requests, {while_recording} while recording"
-    );
+    assert!(done && refused > 50 && while_recording > 0, "{refused} requests, {while_recording} while recording");
 }

@@ -1,5 +1,5 @@
-//! The reference driver as a driver: its shared library, which cargo has built for these tests, opened by the loader. Skipped where there is
-//! no loader, and what needs `vulkaninfo` without it.
+//! The reference driver as a driver: its shared library, which cargo has built for these tests, opened by the loader.
+//! Skipped where there is no loader, and what needs `vulkaninfo` without it.
 
 #[path = "../support/manifest.rs"]
 pub(crate) mod manifest;
@@ -54,11 +54,7 @@ impl Manifest {
 fn is_loader_there(test: &str, manifest: &Manifest) -> bool {
     let done = manifest.steward("check").run();
     if done.stderr.contains("there is no Vulkan loader") {
-        skip(
-            "loader",
-            test,
-            done.stderr.lines().next().unwrap_or_default(),
-        );
+        skip("loader", test, done.stderr.lines().next().unwrap_or_default());
         return false;
     }
     true
@@ -67,25 +63,15 @@ fn is_loader_there(test: &str, manifest: &Manifest) -> bool {
 /// Rules and kinds of what was found that is not expected, and of notes. What a bridge counts by itself has no kind.
 fn found(data: &Value) -> BTreeSet<(String, String)> {
     let list = |name: &str| data[name].as_array().expect("a list").clone();
-    let differences = list("differences")
-        .into_iter()
-        .map(|each| each["finding"].clone());
-    let rows = differences
-        .chain(list("notes"))
-        .filter(|row| row.is_object());
+    let differences = list("differences").into_iter().map(|each| each["finding"].clone());
+    let rows = differences.chain(list("notes")).filter(|row| row.is_object());
     let text = |row: &Value, name: &str| row[name].as_str().expect("text").to_owned();
-    rows.map(|row| (text(&row, "rule"), text(&row, "kind")))
-        .filter(|(_, kind)| !kind.is_empty())
-        .collect()
+    rows.map(|row| (text(&row, "rule"), text(&row, "kind"))).filter(|(_, kind)| !kind.is_empty()).collect()
 }
 
 /// What the driver does at the end of a thread that is not the workload's one: a program with a second thread shows it.
 fn is_between_commands(defect: Defect) -> bool {
-    let between = [
-        Defect::NotifiedBetweenCommands,
-        Defect::AskedBetweenCommands,
-        Defect::FreedBetweenCommands,
-    ];
+    let between = [Defect::NotifiedBetweenCommands, Defect::AskedBetweenCommands, Defect::FreedBetweenCommands];
     between.contains(&defect)
 }
 
@@ -116,8 +102,7 @@ fn planted_in_threads(manifest: &Manifest, client: &Path, defect: Defect) -> Res
     let rows = rows.into_iter().flatten();
     let found: Vec<_> = rows.filter(|row| row["level"] != "note").collect();
     let is_it = |row: &Value| {
-        row["kind"] == defect.finding().name()
-            && row["sentence"].to_string().contains(", between commands")
+        row["kind"] == defect.finding().name() && row["sentence"].to_string().contains(", between commands")
     };
     match &found[..] {
         [row] if is_it(row) && done.code == Some(1) => Ok(()),
@@ -128,9 +113,7 @@ fn planted_in_threads(manifest: &Manifest, client: &Path, defect: Defect) -> Res
 /// `steward check` on a driver with the defect: a wrong answer says which.
 fn planted(manifest: &Manifest, client: Option<&Path>, defect: Defect) -> Result<(), String> {
     if is_between_commands(defect) {
-        return client.map_or(Ok(()), |client| {
-            planted_in_threads(manifest, client, defect)
-        });
+        return client.map_or(Ok(()), |client| planted_in_threads(manifest, client, defect));
     }
     let file = manifest.path.with_file_name(format!("{defect}.json"));
     let done = manifest
@@ -145,32 +128,21 @@ fn planted(manifest: &Manifest, client: Option<&Path>, defect: Defect) -> Result
         return wrong("nothing was written");
     };
     let data: Value = serde_json::from_slice(&text).expect("JSON");
-    let faults: Vec<_> = data["faults"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|fault| fault.as_str().unwrap_or_default())
-        .collect();
-    let code = if kind.level() == RuleLevel::Note {
-        0
-    } else {
-        1
-    };
+    let faults: Vec<_> =
+        data["faults"].as_array().expect("a list").iter().map(|fault| fault.as_str().unwrap_or_default()).collect();
+    let code = if kind.level() == RuleLevel::Note { 0 } else { 1 };
     if done.code != Some(code) {
         return wrong("another exit");
     }
     let found: Vec<_> = found(&data).into_iter().collect();
     match &found[..] {
-        [(rule, found)]
-            if *found == kind.name() && rules(kind).contains(rule) && faults.is_empty() =>
-        {
-            Ok(())
-        }
+        [(rule, found)] if *found == kind.name() && rules(kind).contains(rule) && faults.is_empty() => Ok(()),
         _ => wrong("not that alone"),
     }
 }
 
-/// The table defect -> rule, through the real loader: each defect is found as its own kind, and as no other. Two at a time: a process each.
+/// The table defect -> rule, through the real loader: each defect is found as its own kind, and as no other. Two at a
+/// time: a process each.
 #[test]
 fn rd15_the_checker_finds_each_planted_defect_through_the_loader_and_no_other() {
     let manifest = Manifest::new();
@@ -181,17 +153,13 @@ fn rd15_the_checker_finds_each_planted_defect_through_the_loader_and_no_other() 
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vk-layer/tests/client.c");
     let client = testkit::compile_c(&client, Path::new(env!("CARGO_TARGET_TMPDIR")));
     if client.is_none() {
-        skip(
-            "cc",
-            "rd15, defects between commands",
-            "there is no compiler for C",
-        );
+        skip("cc", "rd15, defects between commands", "there is no compiler for C");
     }
     let next = AtomicUsize::new(0);
     let lane = || {
         let next_one = || PLANTABLE.get(next.fetch_add(1, Relaxed));
-        let wrong = std::iter::from_fn(next_one)
-            .filter_map(|defect| planted(&manifest, client.as_deref(), *defect).err());
+        let wrong =
+            std::iter::from_fn(next_one).filter_map(|defect| planted(&manifest, client.as_deref(), *defect).err());
         wrong.collect::<Vec<_>>()
     };
     let wrong = std::thread::scope(|threads| {
@@ -210,54 +178,28 @@ fn rd13_rd15_the_correct_driver_is_without_a_finding_also_below_the_layer() {
     }
     let file = manifest.path.with_file_name("check.json");
     for options in [&["--direct"][..], &[]] {
-        let done = manifest
-            .steward("check")
-            .args(options)
-            .args(["--json"])
-            .args([&file])
-            .run();
+        let done = manifest.steward("check").args(options).args(["--json"]).args([&file]).run();
         done.assert_code(0);
         let data = json(&file);
-        assert_eq!(
-            (found(&data), &data["faults"]),
-            (BTreeSet::new(), &Value::Array(Vec::new())),
-            "{done}"
-        );
+        assert_eq!((found(&data), &data["faults"]), (BTreeSet::new(), &Value::Array(Vec::new())), "{done}");
         let of_loader = |known: &Value| known["finding"]["owner"] == "VkInstance";
         let expected = data["expected"].as_array().expect("a list");
-        assert!(
-            expected.iter().all(of_loader) && (options.is_empty() || expected.is_empty()),
-            "{data}"
-        );
+        assert!(expected.iter().all(of_loader) && (options.is_empty() || expected.is_empty()), "{data}");
     }
-    let drivers = manifest
-        .program(STEWARD)
-        .args(["drivers", "--json", "-"])
-        .run();
+    let drivers = manifest.program(STEWARD).args(["drivers", "--json", "-"]).run();
     let drivers: Value = serde_json::from_str(&drivers.stdout).expect("JSON");
-    let done = manifest
-        .program(STEWARD)
-        .args(["run", "--json"])
-        .args([&file])
-        .args(plain_workload_on(&drivers[0]))
-        .run();
+    let done =
+        manifest.program(STEWARD).args(["run", "--json"]).args([&file]).args(plain_workload_on(&drivers[0])).run();
     done.assert_code(0);
     let report = json(&file);
-    let kinds = report["program"]["instances"][0]["devices"][0]["kinds"]
-        .as_array()
-        .expect("rows")
-        .len();
+    let kinds = report["program"]["instances"][0]["devices"][0]["kinds"].as_array().expect("rows").len();
     assert!(kinds > 15, "{report}");
     // With the layer between, the loader's list is the layer's finding too.
     let findings = report["findings"].as_array().expect("rows");
-    let of_loader = |row: &Value| {
-        row["rule"] == "V28" && row["command"] == "vkCreateDevice" && row["scope"] == "command"
-    };
+    let of_loader =
+        |row: &Value| row["rule"] == "V28" && row["command"] == "vkCreateDevice" && row["scope"] == "command";
     assert!(findings.iter().all(of_loader), "{findings:?}");
-    assert!(
-        report["leftovers"].as_array().is_none_or(Vec::is_empty),
-        "{report}"
-    );
+    assert!(report["leftovers"].as_array().is_none_or(Vec::is_empty), "{report}");
 }
 
 /// Also the whole list, with every limit and format.
@@ -270,12 +212,8 @@ fn rd4_vulkaninfo_and_its_summary_end_well() {
     if !is_loader_there("rd4", &manifest) {
         return;
     }
-    let run =
-        |arguments: &[&str]| -> Finished { manifest.program("vulkaninfo").args(arguments).run() };
-    for (arguments, says) in [
-        (&["--summary"][..], "deviceName"),
-        (&[], "maxImageDimension2D"),
-    ] {
+    let run = |arguments: &[&str]| -> Finished { manifest.program("vulkaninfo").args(arguments).run() };
+    for (arguments, says) in [(&["--summary"][..], "deviceName"), (&[], "maxImageDimension2D")] {
         let done = run(arguments);
         done.assert_code(0);
         for text in ["Steward reference device", says] {
@@ -291,25 +229,14 @@ fn rd12_not_a_byte_of_the_loaded_library_goes_past_the_callbacks() {
         return;
     }
     let file = manifest.path.with_file_name("report.json");
-    let done = manifest
-        .steward("drive")
-        .args(["--json"])
-        .args([&file])
-        .run();
+    let done = manifest.steward("drive").args(["--json"]).args([&file]).run();
     done.assert_code(0);
     let report = json(&file);
     let coverage = &report["callback_coverage"]["without_loader"];
     if coverage.is_null() {
-        return skip(
-            "meter",
-            "rd12",
-            &report["callback_coverage"]["absent"].to_string(),
-        );
+        return skip("meter", "rd12", &report["callback_coverage"]["absent"].to_string());
     }
-    assert!(
-        coverage["callback_bytes"].as_u64() > Some(10_000),
-        "{coverage}"
-    );
+    assert!(coverage["callback_bytes"].as_u64() > Some(10_000), "{coverage}");
     for past in ["in_command_bytes", "never_issued_bytes"] {
         assert_eq!(coverage[past].as_u64(), Some(0), "{coverage}");
     }
@@ -319,21 +246,13 @@ fn rd12_not_a_byte_of_the_loaded_library_goes_past_the_callbacks() {
 #[test]
 fn a_leftover_fails_a_run_that_asks_for_an_exit_code() {
     let manifest = Manifest::new();
-    if !is_loader_there(
-        "a_leftover_fails_a_run_that_asks_for_an_exit_code",
-        &manifest,
-    ) {
+    if !is_loader_there("a_leftover_fails_a_run_that_asks_for_an_exit_code", &manifest) {
         return;
     }
     let variable = variable();
     let run = |options: &[&str], defect: Option<Defect>| {
-        let child = manifest
-            .steward("drive")
-            .args(["--no-coverage"])
-            .args(options);
-        let child = defect.into_iter().fold(child, |child, defect| {
-            child.env(variable, defect.to_string())
-        });
+        let child = manifest.steward("drive").args(["--no-coverage"]).args(options);
+        let child = defect.into_iter().fold(child, |child, defect| child.env(variable, defect.to_string()));
         child.run()
     };
     let leaves = Some(Defect::LiveAfterDestroy);
@@ -358,9 +277,7 @@ fn a_leftover_fails_a_run_that_asks_for_an_exit_code() {
     // Of several drivers one is enough, and the other is still reported.
     let all = manifest.program(env!("CARGO_BIN_EXE_steward"));
     let all = all.args(["drive", "--driver", "all", "--no-coverage", "--exit-code"]);
-    all.env(variable, Defect::LiveAfterDestroy.to_string())
-        .run()
-        .assert_code(1);
+    all.env(variable, Defect::LiveAfterDestroy.to_string()).run().assert_code(1);
 }
 
 /// A driver that is installed and shows no device is not an unknown name.
@@ -402,19 +319,10 @@ fn a_driver_by_its_path_without_a_device_is_said_to_have_none() {
     let folder = manifest.path.parent().expect("a folder");
     fs::write(folder.join("mine.so"), b"\x7fELF").expect("room");
     for (name, said) in [
-        (
-            "mine.json",
-            "the driver of mine.json shows no device (ERROR_",
-        ),
-        (
-            "./mine.json",
-            "the driver of ./mine.json shows no device (ERROR_",
-        ),
+        ("mine.json", "the driver of mine.json shows no device (ERROR_"),
+        ("./mine.json", "the driver of ./mine.json shows no device (ERROR_"),
         ("none.json", "no driver is called \"none.json\""),
-        (
-            "./mine.so",
-            "name the JSON file that has the driver's library_path",
-        ),
+        ("./mine.so", "name the JSON file that has the driver's library_path"),
     ] {
         let done = Command::new(env!("CARGO_BIN_EXE_steward"))
             .args(["check", "--driver", name])
@@ -440,8 +348,7 @@ fn a_driver_that_crashes_as_it_is_opened_takes_no_other_with_it() {
         return;
     }
     let source = manifest.path.with_file_name("crashes.c");
-    let code =
-        "#include <stdlib.h>\n__attribute__((constructor)) static void begin(void) { abort(); }\n";
+    let code = "#include <stdlib.h>\n__attribute__((constructor)) static void begin(void) { abort(); }\n";
     fs::write(&source, code).expect("room");
     let folder = source.parent().expect("a folder");
     let Some(library) = testkit::compile_c_library(&source, folder) else {
@@ -466,7 +373,8 @@ fn a_driver_that_crashes_as_it_is_opened_takes_no_other_with_it() {
     assert!(checked.stdout.contains("as expected"), "{checked}");
 }
 
-/// The library of a driver that hands on to `manifest`'s, and runs `begin` as it is opened and `end` as its process ends. None without `cc`.
+/// The library of a driver that hands on to `manifest`'s, and runs `begin` as it is opened and `end` as its process
+/// ends. None without `cc`.
 fn forwarding_driver(manifest: &Manifest, name: &str, begin: &str, end: &str) -> Option<PathBuf> {
     let text = fs::read_to_string(&manifest.path).expect("written");
     let text: Value = serde_json::from_str(&text).expect("JSON");
@@ -518,7 +426,8 @@ fn a_driver_that_prints_is_listed_all_the_same() {
     assert!(!listed.to_string().contains("shows no device"), "{listed}");
 }
 
-/// It prints more than a pipe holds, and the driver in front of it waits until it has: answers are read from all drivers at once.
+/// It prints more than a pipe holds, and the driver in front of it waits until it has: answers are read from all
+/// drivers at once.
 #[test]
 fn a_driver_that_prints_much_waits_for_no_other() {
     let test = "a_driver_that_prints_much_waits_for_no_other";
@@ -527,10 +436,7 @@ fn a_driver_that_prints_much_waits_for_no_other() {
         return;
     }
     let printed = manifest.path.with_file_name("printed");
-    let waits = format!(
-        "while (access(\"{0}\", F_OK)) usleep(1000);",
-        printed.display()
-    );
+    let waits = format!("while (access(\"{0}\", F_OK)) usleep(1000);", printed.display());
     let prints = format!(
         "for (int i = 0; i < 40000; i++) puts(\"words\"); fflush(stdout); fclose(fopen(\"{}\", \"w\"));",
         printed.display()
@@ -584,10 +490,7 @@ fn drivers_are_listed_where_no_file_may_grow() {
     }
     let listed = |limit: &str| {
         let script = format!("ulimit -f {limit}; exec \"$1\" drivers");
-        let done = manifest
-            .program("sh")
-            .args(["-c", &script, "sh", STEWARD])
-            .run();
+        let done = manifest.program("sh").args(["-c", &script, "sh", STEWARD]).run();
         done.assert_code(0);
         (done.stdout, done.stderr)
     };

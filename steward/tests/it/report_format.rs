@@ -14,17 +14,13 @@ fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) if !object.contains_key("instance") => {
             for (name, value) in object {
-                let path = if path.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{path}.{name}")
-                };
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 fields(value, &path, found);
             }
         }
-        Value::Array(list) if list.iter().any(Value::is_object) => list
-            .iter()
-            .for_each(|one| fields(one, &format!("{path}[]"), found)),
+        Value::Array(list) if list.iter().any(Value::is_object) => {
+            list.iter().for_each(|one| fields(one, &format!("{path}[]"), found))
+        }
         Value::Array(list) if list.is_empty() => {}
         _ => drop(found.insert(path.to_owned())),
     }
@@ -33,11 +29,7 @@ fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
 fn documented() -> BTreeSet<String> {
     let (_, behind) = TEXT.split_once("<!-- fields:begin -->").expect("the mark");
     let (table, _) = behind.split_once("<!-- fields:end -->").expect("the mark");
-    let name = |line: &str| {
-        line.strip_prefix("| `")?
-            .split_once("` |")
-            .map(|(name, _)| name.to_owned())
-    };
+    let name = |line: &str| line.strip_prefix("| `")?.split_once("` |").map(|(name, _)| name.to_owned());
     table.lines().filter_map(name).collect()
 }
 
@@ -48,19 +40,9 @@ fn every_field_is_documented_and_nothing_else_is() {
         fields(&serde_json::to_value(report).expect("JSON"), "", &mut found);
     }
     // The same fields twice are written down once.
-    assert!(
-        found
-            .iter()
-            .any(|path| path.starts_with("callback_coverage.with_loader."))
-    );
+    assert!(found.iter().any(|path| path.starts_with("callback_coverage.with_loader.")));
     found.retain(|path| !path.starts_with("callback_coverage.with_loader."));
-    found.extend(
-        [
-            "callback_coverage.with_loader",
-            "callback_coverage.without_loader",
-        ]
-        .map(str::to_owned),
-    );
+    found.extend(["callback_coverage.with_loader", "callback_coverage.without_loader"].map(str::to_owned));
     for same in [
         "vulkan_memory[].types[].",
         "vulkan_memory[].uses.",
@@ -80,28 +62,11 @@ fn every_field_is_documented_and_nothing_else_is() {
         found.retain(|path| !path.starts_with(same));
         found.insert(same.trim_end_matches(['.', '[', ']']).to_owned());
     }
-    found.extend(
-        [
-            "vulkan_memory",
-            "defragmentation",
-            "leaks",
-            "call_sites",
-            "program",
-        ]
-        .map(str::to_owned),
-    );
+    found.extend(["vulkan_memory", "defragmentation", "leaks", "call_sites", "program"].map(str::to_owned));
     let documented = documented();
     assert!(found.len() > 60, "{found:?}");
-    assert_eq!(
-        found.difference(&documented).collect::<Vec<_>>(),
-        [""; 0],
-        "not documented"
-    );
-    assert_eq!(
-        documented.difference(&found).collect::<Vec<_>>(),
-        [""; 0],
-        "documented, and not there"
-    );
+    assert_eq!(found.difference(&documented).collect::<Vec<_>>(), [""; 0], "not documented");
+    assert_eq!(documented.difference(&found).collect::<Vec<_>>(), [""; 0], "documented, and not there");
 }
 
 /// What the exit code says.
@@ -112,10 +77,7 @@ fn a_report_is_clean_unless_a_guard_found_something_or_a_refusal_left_something(
     report.guard.as_mut().expect("there is one").reports = 0;
     assert!(!report.is_clean(), "refused, and something is left");
     let left = std::mem::take(&mut report.leftovers);
-    assert!(
-        !report.is_clean(),
-        "ended otherwise than by what was refused"
-    );
+    assert!(!report.is_clean(), "ended otherwise than by what was refused");
     report.fail.as_mut().expect("there is one").ended =
         Some("vkCreateBuffer answered ERROR_OUT_OF_HOST_MEMORY: ..".into());
     assert!(report.is_clean());
@@ -127,8 +89,5 @@ fn a_report_is_clean_unless_a_guard_found_something_or_a_refusal_left_something(
 fn names_of_formats_are_those_of_the_program() {
     assert!(TEXT.contains(&format!("`{}`", Report::FORMAT)));
     assert!(TEXT.contains(&format!("`{}`", vk_steward::diff::Diff::FORMAT)));
-    assert_eq!(
-        serde_json::to_value(empty()).expect("JSON")["format"],
-        Report::FORMAT
-    );
+    assert_eq!(serde_json::to_value(empty()).expect("JSON")["format"], Report::FORMAT);
 }

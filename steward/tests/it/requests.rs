@@ -27,10 +27,7 @@ impl Program {
     fn start(command: &mut Command) -> Self {
         let test = std::env::current_exe().expect("a path");
         let mut started = command
-            .env(
-                "STEWARD_LAYER",
-                test.with_file_name("libVkLayer_steward_memory.so"),
-            )
+            .env("STEWARD_LAYER", test.with_file_name("libVkLayer_steward_memory.so"))
             .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -63,14 +60,7 @@ impl Drop for Program {
 
 pub(crate) fn run(options: &[&str], client: &Path, mode: &[&str]) -> Program {
     let mut command = Command::new(STEWARD);
-    Program::start(
-        command
-            .arg("run")
-            .args(options)
-            .arg("--")
-            .arg(client)
-            .args(mode),
-    )
+    Program::start(command.arg("run").args(options).arg("--").arg(client).args(mode))
 }
 
 /// With the layer by hand; `settings` of it, whose values are files in the folder.
@@ -114,12 +104,7 @@ fn ly73_a_running_program_is_asked_for_its_report() {
         assert_eq!(report["format"], vk_report::report::Report::FORMAT);
         let stacks = report["leaks"]["stacks"].as_array().expect("stacks");
         let frames = |stack: &Value| stack["frames"].to_string();
-        assert!(
-            stacks
-                .iter()
-                .any(|stack| frames(stack).contains("use_buffers")),
-            "{report}"
-        );
+        assert!(stacks.iter().any(|stack| frames(stack).contains("use_buffers")), "{report}");
     }
     let retitled = run(&[], &client, &["serve", "retitle"]);
     let (done, report) = asked(&retitled.name());
@@ -127,16 +112,10 @@ fn ly73_a_running_program_is_asked_for_its_report() {
     assert!(live_buffers(&report) >= Some(3), "{report}");
     let text = steward(&["report", &program.name()]).run();
     text.assert_code(0);
-    assert!(
-        text.stdout.contains("\nfindings: ") && text.stdout.contains("use_buffers"),
-        "{text}"
-    );
+    assert!(text.stdout.contains("\nfindings: ") && text.stdout.contains("use_buffers"), "{text}");
     let marked = steward(&["mark", &program.name()]).run();
     marked.assert_code(0);
-    assert_eq!(
-        marked.stdout,
-        format!("mark requested of process {} (client)\n", program.number)
-    );
+    assert_eq!(marked.stdout, format!("mark requested of process {} (client)\n", program.number));
     // Its next command takes the mark.
     let began = Instant::now();
     while asked(&program.name()).1["leaks"]["mark"] != "request" {
@@ -151,17 +130,11 @@ fn ly73_a_report_that_cannot_be_written_is_not_the_one_before() {
     let Some(client) = client(test) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let numbered = [("JSON", "r%n.json"), ("STATE", "r.state")];
-    for program in [
-        run(&[], &client, &["serve", "default"]),
-        by_hand(&client, &folder, &numbered),
-    ] {
+    for program in [run(&[], &client, &["serve", "default"]), by_hand(&client, &folder, &numbered)] {
         for _ in 0..2 {
             asked(&program.number.to_string()).0.assert_code(0);
         }
-        let none = libc::rlimit {
-            rlim_cur: 64,
-            rlim_max: libc::RLIM_INFINITY,
-        };
+        let none = libc::rlimit { rlim_cur: 64, rlim_max: libc::RLIM_INFINITY };
         // SAFETY: sets a limit of another process; nothing is returned.
         let set = unsafe {
             libc::prlimit(
@@ -174,10 +147,7 @@ fn ly73_a_report_that_cannot_be_written_is_not_the_one_before() {
         assert_eq!(set, 0);
         let (done, report) = asked(&program.number.to_string());
         done.assert_code(2);
-        assert!(
-            done.stderr.contains("why it wrote no report") && report.is_null(),
-            "{done}"
-        );
+        assert!(done.stderr.contains("why it wrote no report") && report.is_null(), "{done}");
     }
 }
 
@@ -196,10 +166,7 @@ fn ly73_programs_are_named_and_those_that_do_not_answer_too() {
     assert_eq!(reports.as_array().map(Vec::len), Some(2), "{both}");
     let no_stacks = steward(&["mark", name]).run();
     no_stacks.assert_code(2);
-    assert!(
-        no_stacks.stderr.contains("`steward run --stacks`"),
-        "{no_stacks}"
-    );
+    assert!(no_stacks.stderr.contains("`steward run --stacks`"), "{no_stacks}");
     let top = |of: &str| steward(&["top", "--once", of]).run();
     let several = top(name);
     several.assert_code(2);
@@ -209,19 +176,12 @@ fn ly73_programs_are_named_and_those_that_do_not_answer_too() {
     let (one, report) = asked(name);
     one.assert_code(2);
     assert_eq!(report["source"]["process"], first.number, "{one}");
-    let reason = format!(
-        "process {} (asked-twice) did not answer within 5 s: it is stopped",
-        second.number
-    );
+    let reason = format!("process {} (asked-twice) did not answer within 5 s: it is stopped", second.number);
     assert!(one.stderr.contains(&reason), "{one}");
     drop((first, second));
     let (none, _) = asked(name);
     none.assert_code(2);
-    assert!(
-        none.stderr
-            .contains("no process asked-twice runs with the layer"),
-        "{none}"
-    );
+    assert!(none.stderr.contains("no process asked-twice runs with the layer"), "{none}");
     // As the interpreter of a virtual environment: a link, whose name is longer than that of a thread may be.
     let by_link = "asked-by-a-longer-link";
     let link = folder.path().join(by_link);
@@ -233,30 +193,21 @@ fn ly73_programs_are_named_and_those_that_do_not_answer_too() {
     let (nobody, _) = asked("asked-nobody");
     nobody.assert_code(2);
     let running = format!("{} (asked-twice)", linked.number);
-    assert!(
-        nobody.stderr.contains("; these do: ") && nobody.stderr.contains(&running),
-        "{nobody}"
-    );
+    assert!(nobody.stderr.contains("; these do: ") && nobody.stderr.contains(&running), "{nobody}");
     drop(linked);
 
     let idle = run(&[], &client, &["idle"]);
     let (none, _) = asked(&idle.name());
     none.assert_code(2);
     let remedy = format!("`steward top {}` shows its numbers", idle.number);
-    assert!(
-        none.stderr.contains("did not answer within 5 s") && none.stderr.contains(&remedy),
-        "{none}"
-    );
+    assert!(none.stderr.contains("did not answer within 5 s") && none.stderr.contains(&remedy), "{none}");
 }
 
 #[test]
 fn ly73_a_program_with_the_layer_by_hand_is_asked_by_what_it_has() {
     let test = "ly73_a_program_with_the_layer_by_hand_is_asked_by_what_it_has";
     let Some(client) = client(test) else { return };
-    for settings in [
-        &[("JSON", "r.%p.json"), ("STATE", "%e.%p")][..],
-        &[("JSON", "%n.json"), ("STATE", "state")],
-    ] {
+    for settings in [&[("JSON", "r.%p.json"), ("STATE", "%e.%p")][..], &[("JSON", "%n.json"), ("STATE", "state")]] {
         let folder = tempfile::tempdir().expect("a folder");
         let program = by_hand(&client, &folder, settings);
         for _ in 0..2 {
@@ -269,10 +220,7 @@ fn ly73_a_program_with_the_layer_by_hand_is_asked_by_what_it_has() {
     }
     for (settings, remedy) in [
         (&[][..], "takes no requests: start it with `steward run`"),
-        (
-            &[("JSON", "r.json"), ("SIGNAL", "USR2")],
-            "takes no requests",
-        ),
+        (&[("JSON", "r.json"), ("SIGNAL", "USR2")], "takes no requests"),
         (&[("STATE", "state")], "writes no report as JSON"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
@@ -295,10 +243,7 @@ fn ly73_a_program_with_the_layer_by_hand_is_asked_by_what_it_has() {
         let (done, report) = asked(&program.name());
         done.assert_code(0);
         assert_eq!(report["source"]["process"], program.number);
-        assert_eq!(
-            report["source"]["executable"],
-            file.trim_end_matches(".json")
-        );
+        assert_eq!(report["source"]["executable"], file.trim_end_matches(".json"));
         assert!(folder.path().join(file).is_file());
     }
 }
@@ -339,11 +284,6 @@ fn top_ends_well_when_its_program_does() {
     program.signal(libc::SIGTERM);
     assert!(program.started.wait().expect("its end").success());
     let shown = top.wait_with_output().expect("its end");
-    assert_eq!(
-        shown.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&shown.stderr)
-    );
+    assert_eq!(shown.status.code(), Some(0), "{}", String::from_utf8_lossy(&shown.stderr));
     assert!(String::from_utf8_lossy(&shown.stdout).contains("VkBuffer"));
 }

@@ -1,4 +1,5 @@
-//! `steward run` and `steward layer` as people and scripts call them. What needs lavapipe, `vulkaninfo` or `strace` is skipped without.
+//! `steward run` and `steward layer` as people and scripts call them. What needs lavapipe, `vulkaninfo` or `strace` is
+//! skipped without.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -44,10 +45,7 @@ fn vulkaninfo(test: &str) -> Option<Finished> {
         skip("vulkaninfo", test, "there is no vulkaninfo");
         return None;
     }
-    let without = Child::new("vulkaninfo")
-        .args(["--summary"])
-        .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
-        .run();
+    let without = Child::new("vulkaninfo").args(["--summary"]).env("VK_LOADER_DRIVERS_SELECT", "lvp*").run();
     if without.code == Some(0) && without.stdout.contains("llvmpipe") {
         return Some(without);
     }
@@ -83,20 +81,11 @@ fn ly42_what_is_set_stays_and_drivers_are_not_chosen() {
     assert!(added.ends_with(&format!(":/etc/xdg/vulkan/explicit_layer.d:/etc/vulkan/explicit_layer.d:/data/vulkan/explicit_layer.d:/one/vulkan/explicit_layer.d:/two/vulkan/explicit_layer.d:{folder}/.")), "{added}");
     assert_eq!(only, format!("{folder}:/only:{folder}/."));
     assert_eq!(layers, format!("VK_LAYER_A:VK_LAYER_B:{LAYER}"));
-    for name in [
-        "VK_DRIVER_FILES=",
-        "VK_ICD_FILENAMES=",
-        "VK_LOADER_LAYERS_DISABLE=",
-    ] {
+    for name in ["VK_DRIVER_FILES=", "VK_ICD_FILENAMES=", "VK_LOADER_LAYERS_DISABLE="] {
         assert!(!done.stdout.contains(name), "{done}");
     }
-    let again = shell("echo \"$VK_INSTANCE_LAYERS\"")
-        .env("VK_INSTANCE_LAYERS", format!("{LAYER}::VK_LAYER_A"));
-    assert_eq!(
-        again.run().stdout,
-        format!("VK_LAYER_A:{LAYER}\n"),
-        "the last one"
-    );
+    let again = shell("echo \"$VK_INSTANCE_LAYERS\"").env("VK_INSTANCE_LAYERS", format!("{LAYER}::VK_LAYER_A"));
+    assert_eq!(again.run().stdout, format!("VK_LAYER_A:{LAYER}\n"), "the last one");
     let bare = shell("echo \"[$VK_LAYER_PATH]$VK_INSTANCE_LAYERS\"").run();
     assert_eq!(bare.stdout, format!("[]{LAYER}\n"), "no other is hidden");
     let driver = ["run", "--driver", "*", "--", "sh", "-c"];
@@ -106,17 +95,10 @@ fn ly42_what_is_set_stays_and_drivers_are_not_chosen() {
 
 #[test]
 fn ly43_the_exit_status_is_the_programs_and_the_folder_is_removed() {
-    for (script, code) in [
-        ("exit 0", 0),
-        ("exit 1", 1),
-        ("exit 77", 77),
-        ("kill -9 $$", 137),
-        ("kill -15 $$", 143),
-    ] {
+    for (script, code) in [("exit 0", 0), ("exit 1", 1), ("exit 77", 77), ("kill -9 $$", 137), ("kill -15 $$", 143)] {
         shell(script).run().assert_code(code);
     }
-    let there =
-        "test -f \"$VK_ADD_LAYER_PATH/steward.json\" && stat -c '%a %n' \"$VK_ADD_LAYER_PATH\"";
+    let there = "test -f \"$VK_ADD_LAYER_PATH/steward.json\" && stat -c '%a %n' \"$VK_ADD_LAYER_PATH\"";
     let done = shell(there).run();
     done.assert_code(0);
     let (mode, folder) = done.stdout.trim().split_once(' ').expect("two words");
@@ -135,18 +117,11 @@ fn ly43_the_exit_status_is_the_programs_and_the_folder_is_removed() {
 fn ly44_no_report_is_said_with_a_reason() {
     let done = shell("echo mine; echo own >&2").run();
     assert_eq!(done.stdout, "mine\n");
-    assert!(
-        done.stderr
-            .starts_with("own\nsteward: no report: sh created no instance"),
-        "{done}"
-    );
+    assert!(done.stderr.starts_with("own\nsteward: no report: sh created no instance"), "{done}");
     let killed = shell("kill -9 $$").run();
     assert!(killed.stderr.contains("ended by SIGKILL"), "{killed}");
     let disabled = shell("true").env("VK_LOADER_LAYERS_DISABLE", "~all~").run();
-    assert!(
-        disabled.stderr.contains("VK_LOADER_LAYERS_DISABLE is set"),
-        "{disabled}"
-    );
+    assert!(disabled.stderr.contains("VK_LOADER_LAYERS_DISABLE is set"), "{disabled}");
     let no_layer = shell("echo ran").env("STEWARD_LAYER", "/nonexistent").run();
     no_layer.assert_code(2);
     assert!(no_layer.stderr.contains("was found neither beside") && no_layer.stdout.is_empty());
@@ -174,15 +149,9 @@ fn ly42_ly45_vulkaninfo_prints_the_same_and_each_process_has_a_report() {
     assert_eq!(devices(&with), devices(&without));
     assert!(with.stdout.contains(LAYER) && !without.stdout.contains(LAYER));
     let one = json(&report);
-    assert!(
-        one["program"]["instances"].is_array(),
-        "one report, no list"
-    );
+    assert!(one["program"]["instances"].is_array(), "one report, no list");
     assert_eq!(one["source"]["executable"], "vulkaninfo");
-    assert_eq!(
-        one["source"]["arguments"],
-        serde_json::json!(["vulkaninfo", "--summary"])
-    );
+    assert_eq!(one["source"]["arguments"], serde_json::json!(["vulkaninfo", "--summary"]));
     let text = fs::read_to_string(text).expect("a report");
     assert!(text.contains("arguments: vulkaninfo --summary\n"), "{text}");
     // LY33: the program's own format, which its other commands read.
@@ -203,24 +172,14 @@ fn ly42_ly45_vulkaninfo_prints_the_same_and_each_process_has_a_report() {
     let reports = json(&report);
     let reports = reports.as_array().expect("a list");
     assert_eq!(reports.len(), 2);
-    assert_ne!(
-        reports[0]["source"]["process"],
-        reports[1]["source"]["process"]
-    );
+    assert_ne!(reports[0]["source"]["process"], reports[1]["source"]["process"]);
     for report in reports {
         assert_eq!(report["program"]["check"], Value::Null, "--no-check");
-        assert_eq!(
-            report["source"]["arguments"],
-            Value::Null,
-            "LY50: not asked for"
-        );
+        assert_eq!(report["source"]["arguments"], Value::Null, "LY50: not asked for");
     }
     assert_eq!(two.stderr.matches("callbacks were not judged").count(), 2);
     let findings = two.stderr.matches("\nfindings: not checked\n").count();
-    assert!(
-        findings == 2 && !two.stderr.contains("findings: none"),
-        "{two}"
-    );
+    assert!(findings == 2 && !two.stderr.contains("findings: none"), "{two}");
 }
 
 #[test]
@@ -235,11 +194,7 @@ fn ly51_another_architecture_is_said() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its owner");
     let done = steward(&["run", "--"]).args([&file]).run();
     done.assert_code(126);
-    assert!(
-        done.stderr
-            .contains("is for another architecture than the layer"),
-        "{done}"
-    );
+    assert!(done.stderr.contains("is for another architecture than the layer"), "{done}");
     let same = shell("true").run();
     assert!(!same.stderr.contains("architecture"), "{same}");
 }
@@ -261,12 +216,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn ly55_installing_writes_two_files_and_can_be_undone() {
     let folder = tempfile::tempdir().expect("a folder");
-    let layer = |args: &[&str]| {
-        steward(&["layer"])
-            .args(args)
-            .env("XDG_DATA_HOME", folder.path())
-            .run()
-    };
+    let layer = |args: &[&str]| steward(&["layer"]).args(args).env("XDG_DATA_HOME", folder.path()).run();
     layer(&[]).assert_code(2);
     layer(&["install"]).assert_code(2);
     let printed = layer(&["--print-manifest"]);
@@ -281,20 +231,10 @@ fn ly55_installing_writes_two_files_and_can_be_undone() {
     let [library, _, manifest] = &files(folder.path())[..] else {
         panic!("{:?}", files(folder.path()));
     };
-    assert_eq!(
-        installed.stdout,
-        format!(
-            "wrote {}\nwrote {}\n",
-            library.display(),
-            manifest.display()
-        )
-    );
+    assert_eq!(installed.stdout, format!("wrote {}\nwrote {}\n", library.display(), manifest.display()));
     let printed: Value = serde_json::from_str(&printed.stdout).expect("JSON");
     let mut written = json(manifest);
-    assert_eq!(
-        written["layer"]["library_path"],
-        library.to_str().expect("a name")
-    );
+    assert_eq!(written["layer"]["library_path"], library.to_str().expect("a name"));
     written["layer"]["library_path"] = printed["layer"]["library_path"].clone();
     assert_eq!(written, printed);
     if vulkaninfo("ly55_installing_writes_two_files_and_can_be_undone").is_some() {
@@ -313,18 +253,12 @@ fn ly55_installing_writes_two_files_and_can_be_undone() {
     again.assert_code(0);
     assert!(again.stdout.contains("nothing was removed"), "{again}");
     // Somebody else's manifest stays.
-    let other = folder
-        .path()
-        .join("vulkan/explicit_layer.d/VkLayer_steward_memory.json");
+    let other = folder.path().join("vulkan/explicit_layer.d/VkLayer_steward_memory.json");
     fs::write(&other, "{}").expect("a file");
     for action in ["install", "uninstall"] {
         let refused = layer(&[action, "--user"]);
         refused.assert_code(2);
-        assert_eq!(
-            fs::read_to_string(&other).expect("a file"),
-            "{}",
-            "{refused}"
-        );
+        assert_eq!(fs::read_to_string(&other).expect("a file"), "{}", "{refused}");
     }
 }
 
@@ -339,26 +273,16 @@ fn ly48_an_implicit_layer_is_off_unless_a_variable_switches_it_on() {
     fs::create_dir_all(&manifests).expect("a folder");
     let manifest = steward(&["layer", "--print-manifest", "--implicit"]).run();
     fs::write(manifests.join("steward.json"), manifest.stdout).expect("a file");
-    for (set, is_on) in [
-        (&[][..], false),
-        (&["ENABLE"], true),
-        (&["ENABLE", "DISABLE"], false),
-    ] {
+    for (set, is_on) in [(&[][..], false), (&["ENABLE"], true), (&["ENABLE", "DISABLE"], false)] {
         let child = Child::new("vulkaninfo")
             .args(["--summary"])
             .env("XDG_DATA_HOME", folder.path())
             .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
             .env_remove("VK_INSTANCE_LAYERS");
-        let child = set.iter().fold(child, |child, name| {
-            child.env(&format!("{name}_{LAYER}"), "1")
-        });
+        let child = set.iter().fold(child, |child, name| child.env(&format!("{name}_{LAYER}"), "1"));
         let done = child.run();
         done.assert_code(0);
-        assert_eq!(
-            done.stderr.contains("Host memory that Vulkan"),
-            is_on,
-            "{set:?}"
-        );
+        assert_eq!(done.stderr.contains("Host memory that Vulkan"), is_on, "{set:?}");
     }
 }
 
@@ -423,15 +347,10 @@ fn ly49_no_file_socket_or_thread_but_the_named_files() {
     with.retain(|call| !call.contains("O_TMPFILE"));
     assert_eq!(calls - with.len(), 1, "{with:#?}");
     let kind = |call: &str| call.split('(').next().unwrap_or_default().to_owned();
-    let (ours, others): (Vec<_>, Vec<_>) = with
-        .iter()
-        .partition(|call| call.contains(&folder.path().display().to_string()));
+    let (ours, others): (Vec<_>, Vec<_>) =
+        with.iter().partition(|call| call.contains(&folder.path().display().to_string()));
     let kinds = |calls: &[&String]| calls.iter().map(|call| kind(call)).collect::<Vec<_>>();
-    assert_eq!(
-        kinds(&others),
-        kinds(&without.iter().collect::<Vec<_>>()),
-        "{others:#?}\n{without:#?}"
-    );
+    assert_eq!(kinds(&others), kinds(&without.iter().collect::<Vec<_>>()), "{others:#?}\n{without:#?}");
     assert_eq!(ours.len(), 3, "{ours:#?}");
     for call in &ours {
         for flag in ["O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC", "0600"] {
@@ -443,10 +362,7 @@ fn ly49_no_file_socket_or_thread_but_the_named_files() {
     assert_eq!(parts.count(), 2, "{ours:#?}");
     let mut left: Vec<_> = files(folder.path());
     left.retain(|file| !file.ends_with("layer.json"));
-    assert_eq!(
-        left,
-        [path("report.json"), path("report.txt"), path("state")].map(PathBuf::from)
-    );
+    assert_eq!(left, [path("report.json"), path("report.txt"), path("state")].map(PathBuf::from));
 }
 
 #[test]
@@ -467,26 +383,18 @@ fn ly27_lavapipe_does_what_is_known_of_it_and_nothing_else() {
     let report = json(&report);
     let findings = report["findings"].as_array().expect("findings");
     // Its worker frees what a submit took, and every command is bracketed then.
-    let freed = findings.iter().find(|finding| {
-        finding["kind"] == "FreedOnForeignThread" && finding["command"] == "vkQueueSubmit"
-    });
-    assert_eq!(
-        freed.map(|one| &one["level"]),
-        Some(&Value::from("violation")),
-        "{report}"
-    );
+    let freed = findings
+        .iter()
+        .find(|finding| finding["kind"] == "FreedOnForeignThread" && finding["command"] == "vkQueueSubmit");
+    assert_eq!(freed.map(|one| &one["level"]), Some(&Value::from("violation")), "{report}");
     let run = steward(&["run"]).args(expect);
-    run.args(["--", "vulkaninfo", "--summary"])
-        .run()
-        .assert_code(0);
+    run.args(["--", "vulkaninfo", "--summary"]).run().assert_code(0);
 
     // Without what is known of it the same findings are differences.
     let none = folder.path().join("none.toml");
     fs::write(&none, "driver = \"none\"\n").expect("a file");
-    let unknown = steward(&["run"])
-        .args([Path::new("--expect"), &none])
-        .args(crate::observers_agree::plain_workload())
-        .run();
+    let unknown =
+        steward(&["run"]).args([Path::new("--expect"), &none]).args(crate::observers_agree::plain_workload()).run();
     unknown.assert_code(1);
     assert!(unknown.stderr.contains("not expected: V"), "{unknown}");
 }
@@ -502,10 +410,7 @@ fn ly31_each_request_is_refused_in_a_run_of_its_own() {
     };
     // It is killed at once: how a program ends that would never.
     let (code, report) = each("--fail=each=2", &["sleep", "1000"]);
-    assert_eq!(
-        (code, &report["is_complete"]),
-        (Some(1), &Value::from(false))
-    );
+    assert_eq!((code, &report["is_complete"]), (Some(1), &Value::from(false)));
     // Also what it has started.
     let number = tempfile::NamedTempFile::new().expect("a file");
     let options = ["--fail=each=1", "--time-limit", "1", "--", "sh", "-c"];
@@ -548,10 +453,7 @@ fn ly31_each_request_is_refused_in_a_run_of_its_own() {
     // The client gives up where it gets no instance or device.
     let gave_up = |run: &Value| run["ended"] == "clean_error" && run["status"] == 99;
     assert!(runs.iter().any(gave_up), "{report}");
-    assert!(
-        runs.iter().all(|run| gave_up(run) || run["ended"] == "ok"),
-        "{report}"
-    );
+    assert!(runs.iter().all(|run| gave_up(run) || run["ended"] == "ok"), "{report}");
     // It gives up by `_exit`, without a report: what was refused is known all the same.
     for run in runs {
         let refused = &run["refused"];
@@ -559,9 +461,7 @@ fn ly31_each_request_is_refused_in_a_run_of_its_own() {
             refused["command"]
                 .as_str()
                 .is_some_and(|name| name.starts_with("vkCreate") || name.starts_with("vkEnumerate"))
-                && refused["owner"]
-                    .as_str()
-                    .is_some_and(|name| name.starts_with("Vk"))
+                && refused["owner"].as_str().is_some_and(|name| name.starts_with("Vk"))
                 && refused["bytes"].as_u64() > Some(0),
             "{run}"
         );
@@ -576,9 +476,5 @@ fn ly31_each_request_is_refused_in_a_run_of_its_own() {
     // The layer does not see how a program ends that was refused something.
     let run = steward(&["run", "--fail=nth=20", "--", "vulkaninfo", "--summary"]);
     let done = run.run();
-    assert!(
-        done.stderr.contains("refused on purpose (nth=20): 1 of ")
-            && !done.stderr.contains("workload"),
-        "{done}"
-    );
+    assert!(done.stderr.contains("refused on purpose (nth=20): 1 of ") && !done.stderr.contains("workload"), "{done}");
 }

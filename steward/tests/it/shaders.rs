@@ -21,32 +21,18 @@ fn committed_modules_are_what_the_sources_compile_to() -> Result<(), Box<dyn std
     let mut compared = 0;
     for entry in std::fs::read_dir(&shaders)? {
         let source = entry?.path();
-        if source
-            .extension()
-            .is_some_and(|extension| extension == "spv")
-        {
+        if source.extension().is_some_and(|extension| extension == "spv") {
             continue;
         }
-        let name = source
-            .file_name()
-            .ok_or("a file has a name")?
-            .to_string_lossy()
-            .into_owned();
+        let name = source.file_name().ok_or("a file has a name")?.to_string_lossy().into_owned();
         let compiled = directory.path().join("compiled.spv");
         let output = Command::new("glslangValidator")
             .args(["-V", "--target-env", "vulkan1.1", "-o"])
             .args([&compiled, &source])
             .output()?;
-        assert!(
-            output.status.success(),
-            "{name}: {}",
-            String::from_utf8_lossy(&output.stdout)
-        );
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
         let committed = std::fs::read(shaders.join(format!("{name}.spv")))?;
-        assert!(
-            std::fs::read(&compiled)? == committed,
-            "{name}.spv is stale: compile it again with {COMPILER}"
-        );
+        assert!(std::fs::read(&compiled)? == committed, "{name}.spv is stale: compile it again with {COMPILER}");
         compared += 1;
     }
     assert_eq!(compared, 3);
@@ -56,9 +42,5 @@ fn committed_modules_are_what_the_sources_compile_to() -> Result<(), Box<dyn std
 fn skip(test: &str, reason: &str) -> Result<(), Box<dyn std::error::Error>> {
     println!("SKIPPED {test}: {reason}");
     let required = std::env::var("STEWARD_REQUIRE").unwrap_or_default();
-    if required.split(',').any(|each| each.trim() == "glslang") {
-        Err("glslang is required".into())
-    } else {
-        Ok(())
-    }
+    if required.split(',').any(|each| each.trim() == "glslang") { Err("glslang is required".into()) } else { Ok(()) }
 }

@@ -1,5 +1,5 @@
-//! What another user of the machine may try with the program's inputs and outputs, and pipes at both. `vk-report/src/files` and
-//! `vk-layer/tests/it/security.rs` have more of it.
+//! What another user of the machine may try with the program's inputs and outputs, and pipes at both.
+//! `vk-report/src/files` and `vk-layer/tests/it/security.rs` have more of it.
 
 use std::fs::{self, Permissions};
 use std::io::Read as _;
@@ -54,18 +54,10 @@ fn an_output_passes_no_link_of_another_user() {
     fs::create_dir(at("home")).expect("a folder");
     fs::write(at("home/bashrc"), "alias\n").expect("a file");
     fs::set_permissions(at("home/bashrc"), Permissions::from_mode(0o640)).expect("own");
-    for (target, link) in [
-        ("home/bashrc", "to_file"),
-        ("home", "to_folder"),
-        ("home/new", "to_nothing"),
-    ] {
+    for (target, link) in [("home/bashrc", "to_file"), ("home", "to_folder"), ("home/new", "to_nothing")] {
         symlink(at(target), at(link)).expect("a link");
         if lchown(at(link), Some(OTHER), None).is_err() {
-            return skip(
-                "root",
-                test,
-                "links of another user can be made as root alone",
-            );
+            return skip("root", test, "links of another user can be made as root alone");
         }
     }
     for output in OUTPUTS {
@@ -80,16 +72,9 @@ fn an_output_passes_no_link_of_another_user() {
     let install = ["layer", "install", "--dir"].map(Path::new);
     let done = steward(&[&install[..], &[&to_folder]].concat());
     done.assert_code(2);
-    assert_eq!(
-        fs::read_dir(at("home")).expect("a folder").count(),
-        1,
-        "{done}"
-    );
+    assert_eq!(fs::read_dir(at("home")).expect("a folder").count(), 1, "{done}");
     let left = fs::read_to_string(at("home/bashrc")).expect("a file");
-    assert_eq!(
-        (left.as_str(), mode(&at("home/bashrc"))),
-        ("alias\n", 0o640)
-    );
+    assert_eq!((left.as_str(), mode(&at("home/bashrc"))), ("alias\n", 0o640));
 }
 
 #[test]
@@ -107,20 +92,11 @@ fn a_new_output_is_private_and_an_old_one_keeps_its_mode() {
         // This user's own link leads to it, and stays.
         let link = at("link");
         symlink(&file, &link).expect("a link");
-        let before = fs::metadata(&file)
-            .expect("a file")
-            .modified()
-            .expect("a time");
+        let before = fs::metadata(&file).expect("a file").modified().expect("a time");
         thread::sleep(Duration::from_millis(20));
         replay(&trace, output, &link).assert_code(0);
         assert!(link.is_symlink());
-        assert_ne!(
-            fs::metadata(&file)
-                .expect("a file")
-                .modified()
-                .expect("a time"),
-            before
-        );
+        assert_ne!(fs::metadata(&file).expect("a file").modified().expect("a time"), before);
         fs::remove_file(&link).expect("there");
     }
     let left = fs::read_dir(folder.path()).expect("a folder").count();
@@ -137,13 +113,7 @@ fn pipes_are_written_and_read_and_a_pipe_without_an_other_end_ends_the_wait() {
         replay(&trace, "--json", &name),
         steward(&["replay".as_ref(), &name]),
         steward(&["diff".as_ref(), &name, &trace]),
-        steward(&[
-            "check".as_ref(),
-            "--trace".as_ref(),
-            &trace,
-            "--expect".as_ref(),
-            &name,
-        ]),
+        steward(&["check".as_ref(), "--trace".as_ref(), &trace, "--expect".as_ref(), &name]),
     ] {
         done.assert_code(2);
         assert!(done.stderr.contains(" this pipe: start its "), "{done}");
@@ -188,9 +158,7 @@ fn the_standard_output_is_written_in_place_under_each_of_its_names() {
         let status = child.stdout(to).stderr(Stdio::null()).status();
         assert!(status.expect("it runs").success());
         let mut text = String::new();
-        fs::File::open(&file)
-            .and_then(|mut file| file.read_to_string(&mut text))
-            .expect("text");
+        fs::File::open(&file).and_then(|mut file| file.read_to_string(&mut text)).expect("text");
         assert!(is_json(&text), "{name}: {text}");
     }
 }

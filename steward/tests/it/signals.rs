@@ -1,4 +1,5 @@
-//! `steward run` and its siblings where signals end them or their programs: the report is there, and nothing is left behind.
+//! `steward run` and its siblings where signals end them or their programs: the report is there, and nothing is left
+//! behind.
 
 #![cfg(target_os = "linux")]
 
@@ -17,12 +18,8 @@ use testkit::{Child, skip};
 use crate::ended::client;
 use crate::run::STEWARD;
 
-const SIGNALS: [(i32, &str); 4] = [
-    (libc::SIGINT, "SIGINT"),
-    (libc::SIGTERM, "SIGTERM"),
-    (libc::SIGHUP, "SIGHUP"),
-    (libc::SIGQUIT, "SIGQUIT"),
-];
+const SIGNALS: [(i32, &str); 4] =
+    [(libc::SIGINT, "SIGINT"), (libc::SIGTERM, "SIGTERM"), (libc::SIGHUP, "SIGHUP"), (libc::SIGQUIT, "SIGQUIT")];
 
 /// `steward` in a process group of its own, with a folder of its own for temporary files.
 struct StewardRun {
@@ -47,11 +44,7 @@ impl StewardRun {
             .spawn()
             .expect("the program is there");
         let output = BufReader::new(steward.stdout.take().expect("a pipe"));
-        Self {
-            steward,
-            folder,
-            output,
-        }
+        Self { steward, folder, output }
     }
 
     fn line(&mut self) -> String {
@@ -63,8 +56,7 @@ impl StewardRun {
     /// The number that the program prints when it works.
     fn program(&mut self) -> i32 {
         let line = self.line();
-        line.parse()
-            .unwrap_or_else(|_| panic!("{line:?}: {}", self.errors()))
+        line.parse().unwrap_or_else(|_| panic!("{line:?}: {}", self.errors()))
     }
 
     fn number(&self) -> i32 {
@@ -92,19 +84,14 @@ impl StewardRun {
     /// Names of files that are left in the folder for temporary files.
     fn left(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.folder.path().join("tmp")).expect("a folder");
-        entries
-            .map(|entry| entry.expect("an entry").path())
-            .collect()
+        entries.map(|entry| entry.expect("an entry").path()).collect()
     }
 }
 
 fn with_layer<'c>(command: &'c mut Command, folder: &TempDir) -> &'c mut Command {
     let test = std::env::current_exe().expect("a path");
     command
-        .env(
-            "STEWARD_LAYER",
-            test.with_file_name("libVkLayer_steward_memory.so"),
-        )
+        .env("STEWARD_LAYER", test.with_file_name("libVkLayer_steward_memory.so"))
         .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
         .env("TMPDIR", folder.path().join("tmp"))
 }
@@ -134,10 +121,7 @@ fn ly69_each_signal_to_group_or_steward_ends_with_a_report() {
     let Some(client) = client(test) else { return };
     let client = client.to_str().expect("a name");
     let case = |(signal, name): (i32, &str), to_group: bool, how: &str| {
-        let case = format!(
-            "{name}, {}, {how}",
-            if to_group { "group" } else { "steward" }
-        );
+        let case = format!("{name}, {}, {how}", if to_group { "group" } else { "steward" });
         let mut running = StewardRun::start(&["run", "--", client, "serve", how]);
         let program = running.program();
         let target = running.number();
@@ -160,12 +144,7 @@ fn ly69_each_signal_to_group_or_steward_ends_with_a_report() {
     };
     for signal in SIGNALS {
         thread::scope(|scope| {
-            for (to_group, how) in [
-                (true, "handle"),
-                (true, "default"),
-                (false, "handle"),
-                (false, "default"),
-            ] {
+            for (to_group, how) in [(true, "handle"), (true, "default"), (false, "handle"), (false, "default")] {
                 scope.spawn(move || case(signal, to_group, how));
             }
         });
@@ -196,10 +175,7 @@ fn ly69_timeout_ends_a_run_with_a_report_in_its_files() {
         let program = running.program();
         assert_eq!(running.wait().code(), Some(124), "{}", running.errors());
         let text = fs::read_to_string(file("r.txt")).expect("a report");
-        assert!(
-            text.contains(&format!("ended by {name}; its state after")),
-            "{text}"
-        );
+        assert!(text.contains(&format!("ended by {name}; its state after")), "{text}");
         assert!(text.contains("Missing: findings"), "{text}");
         let report = crate::run::json(&file("r.json"));
         assert_eq!(report["ended"], format!("ended by {name}"));
@@ -208,20 +184,13 @@ fn ly69_timeout_ends_a_run_with_a_report_in_its_files() {
     }
 }
 
-/// Starts `steward` in a session whose terminal this is. Its leader is a shell that stays, as in a terminal's window, or `steward` itself.
+/// Starts `steward` in a session whose terminal this is. Its leader is a shell that stays, as in a terminal's window,
+/// or `steward` itself.
 fn on_terminal(leader: &str, arguments: &[&str]) -> (StewardRun, File) {
     let (mut ours, mut theirs) = (-1, -1);
     let none = std::ptr::null_mut();
     // SAFETY: two places for descriptors, and no name, modes and size.
-    let done = unsafe {
-        libc::openpty(
-            &raw mut ours,
-            &raw mut theirs,
-            none,
-            std::ptr::null(),
-            std::ptr::null(),
-        )
-    };
+    let done = unsafe { libc::openpty(&raw mut ours, &raw mut theirs, none, std::ptr::null(), std::ptr::null()) };
     assert_eq!(done, 0, "a terminal");
     // SAFETY: just opened, and nobody else's.
     let ours = unsafe { File::from_raw_fd(ours) };
@@ -232,12 +201,7 @@ fn on_terminal(leader: &str, arguments: &[&str]) -> (StewardRun, File) {
     let terminal = theirs.as_raw_fd();
     let mut command = Command::new(leader);
     if leader == "sh" {
-        command.args([
-            "-c",
-            "trap '' INT QUIT; (trap - INT QUIT; exec \"$@\"); echo \"ended $?\" >&2",
-            "sh",
-            STEWARD,
-        ]);
+        command.args(["-c", "trap '' INT QUIT; (trap - INT QUIT; exec \"$@\"); echo \"ended $?\" >&2", "sh", STEWARD]);
     }
     command.args(arguments);
     let own_terminal = move || {
@@ -259,11 +223,7 @@ fn on_terminal(leader: &str, arguments: &[&str]) -> (StewardRun, File) {
         .expect("there is a shell");
     drop(command);
     let output = BufReader::new(steward.stdout.take().expect("a pipe"));
-    let running = StewardRun {
-        steward,
-        folder,
-        output,
-    };
+    let running = StewardRun { steward, folder, output };
     (running, ours)
 }
 
@@ -274,8 +234,7 @@ fn ly69_ctrl_c_on_a_terminal_reaches_the_program_once() {
     let client = client.to_str().expect("a name");
     for (key, code, name) in [("\x03", 130, "SIGINT"), ("\x1c", 131, "SIGQUIT")] {
         for how in ["handle", "default", "once"] {
-            let (mut running, mut terminal) =
-                on_terminal("sh", &["run", "--", client, "serve", how]);
+            let (mut running, mut terminal) = on_terminal("sh", &["run", "--", client, "serve", how]);
             running.program();
             terminal.write_all(key.as_bytes()).expect("a key");
             if how == "once" {
@@ -289,10 +248,7 @@ fn ly69_ctrl_c_on_a_terminal_reaches_the_program_once() {
             let errors = running.errors();
             if how == "handle" {
                 assert_eq!(count, "1");
-                assert!(
-                    errors.contains("\nfindings: ") && errors.ends_with("ended 0\n"),
-                    "{errors}"
-                );
+                assert!(errors.contains("\nfindings: ") && errors.ends_with("ended 0\n"), "{errors}");
             } else {
                 let state = format!("ended by {name}; its state after");
                 assert!(errors.contains(&state), "{errors}");
@@ -347,17 +303,10 @@ fn ly69_a_second_signal_to_steward_ends_a_program_that_handles_the_first() {
     let mut running = StewardRun::start(&["run", "--", client, "serve", "handle"]);
     let program = running.program();
     kill(-running.number(), libc::SIGTSTP);
-    let state =
-        |process: i32| fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = |process: i32| fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let began = Instant::now();
-    while ![program, running.number()]
-        .into_iter()
-        .all(|it| state(it).contains(") T "))
-    {
-        assert!(
-            began.elapsed() < Duration::from_secs(30),
-            "it is not stopped"
-        );
+    while ![program, running.number()].into_iter().all(|it| state(it).contains(") T ")) {
+        assert!(began.elapsed() < Duration::from_secs(30), "it is not stopped");
         thread::sleep(Duration::from_millis(5));
     }
     kill(-running.number(), libc::SIGCONT);
@@ -369,15 +318,11 @@ fn ly69_a_second_signal_to_steward_ends_a_program_that_handles_the_first() {
 /// What a parent ignores, as `nohup` and a shell's background do, the program ignores too.
 #[test]
 fn ly69_an_ignored_signal_stays_ignored_in_the_program() {
-    let run = format!(
-        "trap '' HUP INT; exec {STEWARD} run -- sh -c 'kill -HUP $$; kill -INT $$; echo went on'"
-    );
+    let run = format!("trap '' HUP INT; exec {STEWARD} run -- sh -c 'kill -HUP $$; kill -INT $$; echo went on'");
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new("sh");
     fs::create_dir(folder.path().join("tmp")).expect("a folder");
-    let done = with_layer(command.args(["-c", &run]), &folder)
-        .output()
-        .expect("a shell");
+    let done = with_layer(command.args(["-c", &run]), &folder).output().expect("a shell");
     assert_eq!(String::from_utf8_lossy(&done.stdout), "went on\n");
 }
 
@@ -397,9 +342,8 @@ fn ly69_an_ignored_signal_stays_ignored_in_what_lists_the_drivers() {
         .args([&known, Path::new("--"), &client, Path::new("leave")])
         .env("STEWARD_LOADER", &loader);
     let mut running = StewardRun::start_by(&mut command);
-    let of_kernel = |process: &str, file: &str| {
-        fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default()
-    };
+    let of_kernel =
+        |process: &str, file: &str| fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
     let own = running.number();
     let began = Instant::now();
     let lists = loop {
@@ -431,8 +375,7 @@ fn ly69_a_sweep_that_is_ended_says_what_it_has() {
     let Some(client) = client(test) else { return };
     let client = client.to_str().expect("a name");
     for to_group in [true, false] {
-        let mut running =
-            StewardRun::start(&["run", "--fail=each", "--", client, "serve", "default"]);
+        let mut running = StewardRun::start(&["run", "--fail=each", "--", client, "serve", "default"]);
         let tmp = running.folder.path().join("tmp");
         let folders = || fs::read_dir(&tmp).expect("a folder").count();
         let began = Instant::now();
@@ -456,30 +399,9 @@ fn ly69_a_sweep_that_is_ended_says_what_it_has() {
 #[test]
 fn ly69_drive_and_check_leave_no_child_and_no_file() {
     for arguments in [
-        &[
-            "drive",
-            "--driver",
-            "reference",
-            "--rounds",
-            "100000",
-            "--fail=never",
-        ][..],
-        &[
-            "check",
-            "--driver",
-            "reference",
-            "--rounds",
-            "100000",
-            "--fail=never",
-        ],
-        &[
-            "drive",
-            "--driver",
-            "all",
-            "--rounds",
-            "100000",
-            "--no-coverage",
-        ],
+        &["drive", "--driver", "reference", "--rounds", "100000", "--fail=never"][..],
+        &["check", "--driver", "reference", "--rounds", "100000", "--fail=never"],
+        &["drive", "--driver", "all", "--rounds", "100000", "--no-coverage"],
     ] {
         for to_group in [true, false] {
             let mut running = StewardRun::start(arguments);
@@ -497,12 +419,7 @@ fn ly69_drive_and_check_leave_no_child_and_no_file() {
             let target = running.number();
             kill(if to_group { -target } else { target }, libc::SIGTERM);
             let status = running.wait();
-            assert_eq!(
-                status.signal(),
-                Some(libc::SIGTERM),
-                "{arguments:?}: {}",
-                running.errors()
-            );
+            assert_eq!(status.signal(), Some(libc::SIGTERM), "{arguments:?}: {}", running.errors());
             // What lists drivers ends by the kernel's signal when the program has ended, at once or a little later.
             wait_for_end(child);
             assert_eq!(running.left(), [""; 0].map(PathBuf::from), "{arguments:?}");
@@ -517,15 +434,14 @@ fn children(process: i32) -> Vec<i32> {
     children.map(|it| it.parse().expect("a number")).collect()
 }
 
-/// At whatever moment it is ended: nothing is left. Without drivers a check is over in a few milliseconds: the moments are parts of what
-/// an undisturbed run took.
+/// At whatever moment it is ended: nothing is left. Without drivers a check is over in a few milliseconds: the moments
+/// are parts of what an undisturbed run took.
 #[test]
 fn ly69_a_signal_at_any_moment_leaves_no_file() {
     const MOMENTS: u32 = 20;
-    for arguments in [
-        &["drive", "--driver", "reference", "--rounds", "1"][..],
-        &["check", "--driver", "all", "--rounds", "1"],
-    ] {
+    for arguments in
+        [&["drive", "--driver", "reference", "--rounds", "1"][..], &["check", "--driver", "all", "--rounds", "1"]]
+    {
         let began = Instant::now();
         let undisturbed = StewardRun::start(arguments).wait().code();
         let took = began.elapsed();
@@ -544,12 +460,7 @@ fn ly69_a_signal_at_any_moment_leaves_no_file() {
                     ended += 1;
                 }
                 // Its last moments are not to be ended any more.
-                None => assert_eq!(
-                    status.code(),
-                    undisturbed,
-                    "{delay:?} of {took:?}: {}",
-                    running.errors()
-                ),
+                None => assert_eq!(status.code(), undisturbed, "{delay:?} of {took:?}: {}", running.errors()),
             }
         }
         assert!(ended > 2, "{arguments:?} was ended {ended} times");
@@ -564,23 +475,13 @@ fn ly69_drive_has_no_folder_any_more_when_it_writes() {
     let made = Command::new("mkfifo").arg(&fifo).status();
     assert!(made.expect("a program").success());
     let fifo = fifo.to_str().expect("a name");
-    let options = [
-        "drive",
-        "--driver",
-        "reference",
-        "--no-coverage",
-        "--record",
-    ];
+    let options = ["drive", "--driver", "reference", "--no-coverage", "--record"];
     let mut running = StewardRun::start(&[&options[..], &[fifo]].concat());
     let began = Instant::now();
     let mut had_child = false;
     while !had_child || !children(running.number()).is_empty() {
         had_child |= !children(running.number()).is_empty();
-        assert!(
-            began.elapsed() < Duration::from_secs(30),
-            "{}",
-            running.errors()
-        );
+        assert!(began.elapsed() < Duration::from_secs(30), "{}", running.errors());
     }
     thread::sleep(Duration::from_millis(300));
     assert_eq!(running.left(), [""; 0].map(PathBuf::from));
@@ -592,14 +493,7 @@ fn ly69_drive_has_no_folder_any_more_when_it_writes() {
 #[test]
 fn ly70_a_killed_drive_leaves_no_child_and_the_next_one_removes_its_folder() {
     for arguments in [
-        &[
-            "drive",
-            "--driver",
-            "reference",
-            "--rounds",
-            "100000",
-            "--no-coverage",
-        ][..],
+        &["drive", "--driver", "reference", "--rounds", "100000", "--no-coverage"][..],
         &["check", "--driver", "all", "--rounds", "100000"],
     ] {
         let mut running = StewardRun::start(arguments);
@@ -647,10 +541,7 @@ fn ly69_a_workload_that_is_ended_from_outside_is_not_the_drivers_fault() {
             assert_eq!(running.wait().code(), Some(2), "{}", running.errors());
             let errors = running.errors();
             let said = format!(": the workload was ended by {name}, ");
-            assert!(
-                errors.contains(&said) && !errors.contains("maintainers"),
-                "{errors}"
-            );
+            assert!(errors.contains(&said) && !errors.contains("maintainers"), "{errors}");
             assert_eq!(running.left(), [""; 0].map(PathBuf::from));
         }
     }
@@ -713,10 +604,7 @@ fn ly70_the_next_run_removes_what_a_killed_one_left() {
     next(&running);
     let mut left = running.left();
     left.sort();
-    assert_eq!(
-        left,
-        ["steward-run-empty", "steward-run-link"].map(|name| tmp.join(name))
-    );
+    assert_eq!(left, ["steward-run-empty", "steward-run-link"].map(|name| tmp.join(name)));
 }
 
 #[test]
@@ -724,14 +612,8 @@ fn ly71_a_process_that_outlives_its_program_is_named() {
     let test = "ly71_a_process_that_outlives_its_program_is_named";
     let Some(client) = client(test) else { return };
     let client = client.to_str().expect("a name");
-    for (mode, report) in [
-        ("serve", "\nfindings: "),
-        ("idle", " still runs; its state after command 7"),
-    ] {
-        let script = format!(
-            "{client} {mode} default & read -r line < {}; exit 3",
-            "\"$1\""
-        );
+    for (mode, report) in [("serve", "\nfindings: "), ("idle", " still runs; its state after command 7")] {
+        let script = format!("{client} {mode} default & read -r line < {}; exit 3", "\"$1\"");
         let fifo = tempfile::tempdir().expect("a folder");
         let fifo = fifo.path().join("fifo");
         let made = Command::new("mkfifo").arg(&fifo).status();
@@ -744,10 +626,7 @@ fn ly71_a_process_that_outlives_its_program_is_named() {
         let errors = running.errors();
         kill(daemon, libc::SIGKILL);
         let named = format!("steward: process {daemon} (client) still runs after sh has ended: ");
-        assert!(
-            errors.contains(&named) && errors.contains(report),
-            "{errors}"
-        );
+        assert!(errors.contains(&named) && errors.contains(report), "{errors}");
         // A report on request has all that the state has.
         let times = errors.matches("Host memory that Vulkan allocated").count();
         assert_eq!(times, 1, "{errors}");
@@ -770,10 +649,7 @@ fn ly72_a_run_whose_report_is_lost_fails() {
     shell("\"$1\" run -- \"$2\" leave 2>&- ").assert_code(0);
     let limited = shell("ulimit -f 0; \"$1\" run -- \"$2\" leave");
     limited.assert_code(2);
-    assert!(
-        limited.stderr.contains("steward: ") && limited.stderr.contains("ulimit -f"),
-        "{limited}"
-    );
+    assert!(limited.stderr.contains("steward: ") && limited.stderr.contains("ulimit -f"), "{limited}");
     // The program itself is ended by the limit as without steward.
     let program = shell("\"$1\" run -- sh -c 'ulimit -f 0; echo text > \"$TMPDIR/file\"'");
     assert!(program.code != Some(0), "{program}");
@@ -786,21 +662,10 @@ fn ly54_stacks_leave_the_program_its_signals() {
     let client = client.to_str().expect("a name");
     let folder = tempfile::tempdir().expect("a folder");
     let profile = folder.path().join("p.folded");
-    let options = [
-        "run",
-        "--stacks",
-        "--guard=cookie",
-        "--profile",
-        profile.to_str().expect("a name"),
-    ];
-    let done = crate::run::steward(&options)
-        .args(["--", client, "usr1"])
-        .run();
+    let options = ["run", "--stacks", "--guard=cookie", "--profile", profile.to_str().expect("a name")];
+    let done = crate::run::steward(&options).args(["--", client, "usr1"]).run();
     done.assert_code(128 + libc::SIGUSR1);
-    assert!(
-        done.stderr.contains("ended by SIGUSR1; its state after"),
-        "{done}"
-    );
+    assert!(done.stderr.contains("ended by SIGUSR1; its state after"), "{done}");
     let missing = "\nMissing: findings, reports of the guard. ";
     assert!(done.stderr.contains(missing), "{done}");
     // The state has the stacks.

@@ -30,11 +30,7 @@ fn guard() -> Under {
 
 #[inline(never)]
 fn takes_a_block(guard: &Under) -> NonNull<u8> {
-    std::hint::black_box(
-        guard
-            .allocate(Layout::new::<[u64; 5]>(), Scope::Object)
-            .expect("memory"),
-    )
+    std::hint::black_box(guard.allocate(Layout::new::<[u64; 5]>(), Scope::Object).expect("memory"))
 }
 
 #[inline(never)]
@@ -49,22 +45,16 @@ fn symbols(text: &str, more: &[&str]) -> Finished {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("written");
     std::fs::write(&file, text).expect("a file");
-    let done = Child::new(env!("CARGO_BIN_EXE_steward"))
-        .args(["symbols", file.to_str().expect("UTF-8")])
-        .args(more)
-        .run();
+    let done =
+        Child::new(env!("CARGO_BIN_EXE_steward")).args(["symbols", file.to_str().expect("UTF-8")]).args(more).run();
     done.assert_code(0);
     done
 }
 
 /// The first function that is told below the heading.
 fn first_below<'t>(text: &'t str, heading: &str) -> &'t str {
-    let mut lines = text
-        .lines()
-        .skip_while(|line| !line.trim_start().starts_with(heading));
-    lines
-        .find(|line| line.starts_with("         "))
-        .unwrap_or_else(|| panic!("nothing below {heading}: {text}"))
+    let mut lines = text.lines().skip_while(|line| !line.trim_start().starts_with(heading));
+    lines.find(|line| line.starts_with("         ")).unwrap_or_else(|| panic!("nothing below {heading}: {text}"))
 }
 
 #[test]
@@ -83,55 +73,36 @@ fn a_stack_begins_where_the_program_called_and_the_json_has_all_of_it() {
         ("stack of this free", "gives_it_back"),
     ] {
         let first = first_below(&named, heading);
-        assert!(
-            first.contains(function) && first.contains("symbols.rs:"),
-            "{heading}: {first}\n{named}"
-        );
+        assert!(first.contains(function) && first.contains("symbols.rs:"), "{heading}: {first}\n{named}");
     }
-    assert_eq!(
-        named.matches(": the guard and what called it, ").count(),
-        3,
-        "{named}"
-    );
+    assert_eq!(named.matches(": the guard and what called it, ").count(), 3, "{named}");
     assert_eq!(named.matches(": the runtime\n").count(), 3, "{named}");
     assert!(
-        told.contains("names of functions: steward symbols FILE")
-            && !named.contains("names of functions: "),
+        told.contains("names of functions: steward symbols FILE") && !named.contains("names of functions: "),
         "{named}"
     );
 
     // The line has every frame, and says how many of them the text leaves out.
     let line = |text: &str| -> Value {
-        let line = text
-            .lines()
-            .find(|line| line.starts_with('{'))
-            .expect("a line of JSON");
+        let line = text.lines().find(|line| line.starts_with('{')).expect("a line of JSON");
         serde_json::from_str(line).expect("JSON")
     };
     let (before, after) = (line(&told), line(&named));
-    for (deed, function) in [
-        ("/block/taken", "takes_a_block"),
-        ("/block/given", "gives_it_back"),
-        ("/by", "gives_it_back"),
-    ] {
+    for (deed, function) in
+        [("/block/taken", "takes_a_block"), ("/block/given", "gives_it_back"), ("/by", "gives_it_back")]
+    {
         let [before, deed] = [&before, &after].map(|line| line.pointer(deed).expect("a deed"));
         let frames = |deed: &Value| deed["frames"].as_array().expect("frames").len();
         assert_eq!(frames(before), frames(deed));
         let trimmed = deed["trimmed"].as_u64().expect("a number") as usize;
         assert!(trimmed > 0, "{deed}");
         let name = |frame: usize| deed["frames"][frame]["functions"].to_string();
-        assert!(
-            name(trimmed).contains(function) && !name(trimmed - 1).contains(function),
-            "{deed}"
-        );
+        assert!(name(trimmed).contains(function) && !name(trimmed - 1).contains(function), "{deed}");
     }
 
     // As it is asked for, the text has them too.
     let whole = symbols(&told, &["--all-frames"]).stdout;
-    assert!(
-        first_below(&whole, "stack of the allocation").contains("debug_guard::"),
-        "{whole}"
-    );
+    assert!(first_below(&whole, "stack of the allocation").contains("debug_guard::"), "{whole}");
     let again = symbols(&named, &[]).stdout;
     assert_eq!(again.matches("\"trimmed\":").count(), 3, "{again}");
 }
@@ -141,42 +112,21 @@ fn a_leak_s_text_has_a_stack_that_can_be_named() {
     let guard = guard();
     let block = takes_a_block(&guard);
     let mut told = String::new();
-    guard.leaks(LeakMark::default(), guard.mark(), &mut |leak| {
-        told.push_str(&format!("{leak}\n"))
-    });
+    guard.leaks(LeakMark::default(), guard.mark(), &mut |leak| told.push_str(&format!("{leak}\n")));
     gives_it_back(&guard, block);
-    assert!(
-        told.starts_with("1 block, 40 bytes, not given back: block 0x"),
-        "{told}"
-    );
+    assert!(told.starts_with("1 block, 40 bytes, not given back: block 0x"), "{told}");
     let named = symbols(&told, &[]).stdout;
-    assert!(
-        first_below(&named, "stack of the allocation").contains("takes_a_block"),
-        "{named}"
-    );
+    assert!(first_below(&named, "stack of the allocation").contains("takes_a_block"), "{named}");
 }
 
 #[test]
 fn files_that_are_gone_or_younger_are_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, program) = (folder.path().join("written"), folder.path().join("program"));
-    let steward = || {
-        Child::new(env!("CARGO_BIN_EXE_steward"))
-            .args(["symbols", file.to_str().expect("UTF-8")])
-            .run()
-    };
-    std::fs::write(
-        &file,
-        format!("    #0  0x1000 {}+0x1000\n", program.display()),
-    )
-    .expect("a file");
+    let steward = || Child::new(env!("CARGO_BIN_EXE_steward")).args(["symbols", file.to_str().expect("UTF-8")]).run();
+    std::fs::write(&file, format!("    #0  0x1000 {}+0x1000\n", program.display())).expect("a file");
     let gone = steward();
-    assert!(
-        gone.assert_code(0)
-            .stderr
-            .contains("program cannot be read: its functions are not named"),
-        "{gone}"
-    );
+    assert!(gone.assert_code(0).stderr.contains("program cannot be read: its functions are not named"), "{gone}");
     std::fs::copy(std::env::current_exe().expect("a path"), &program).expect("a copy");
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(10);
     std::fs::File::options()
@@ -185,27 +135,13 @@ fn files_that_are_gone_or_younger_are_told() {
         .and_then(|copy| copy.set_modified(later))
         .expect("a file of ours");
     let younger = steward();
-    assert!(
-        younger
-            .assert_code(0)
-            .stderr
-            .contains("program is younger than /"),
-        "{younger}"
-    );
-    std::fs::File::options()
-        .write(true)
-        .open(&file)
-        .and_then(|text| text.set_modified(later))
-        .expect("a file of ours");
+    assert!(younger.assert_code(0).stderr.contains("program is younger than /"), "{younger}");
+    std::fs::File::options().write(true).open(&file).and_then(|text| text.set_modified(later)).expect("a file of ours");
     assert_eq!(steward().assert_code(0).stderr, "");
     std::fs::write(&file, "nothing\n").expect("a file");
     let nothing = steward();
     assert!(
-        nothing
-            .assert_code(0)
-            .stderr
-            .contains("no stack of a guard in /")
-            && nothing.stdout == "nothing\n",
+        nothing.assert_code(0).stderr.contains("no stack of a guard in /") && nothing.stdout == "nothing\n",
         "{nothing}"
     );
 }

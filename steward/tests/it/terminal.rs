@@ -1,4 +1,5 @@
-//! What a terminal shows that a file does not, on a terminal: colours, widths, progress; and what is said beside the results.
+//! What a terminal shows that a file does not, on a terminal: colours, widths, progress; and what is said beside the
+//! results.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,28 +11,18 @@ use vk_steward::replay::bundled::TRACES;
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
 
 /// What the program shows on a terminal of so many columns; its other output is dropped.
-fn shown(
-    args: &[&str],
-    columns: u16,
-    output: TerminalOutput,
-    variables: &[(&str, &str)],
-) -> String {
+fn shown(args: &[&str], columns: u16, output: TerminalOutput, variables: &[(&str, &str)]) -> String {
     let child = Child::new(STEWARD).args(args);
     let child = child.env_remove("NO_COLOR").env("TERM", "xterm");
     let set = |child: Child, (name, value): &(&str, &str)| child.env(name, value);
-    variables
-        .iter()
-        .fold(child, set)
-        .run_on_terminal(columns, output)
+    variables.iter().fold(child, set).run_on_terminal(columns, output)
 }
 
 /// Without escape codes.
 fn plain(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| {
-        text + part.split_once('m').map_or("", |(_, rest)| rest)
-    })
+    parts.fold(first, |text, part| text + part.split_once('m').map_or("", |(_, rest)| rest))
 }
 
 #[test]
@@ -42,60 +33,32 @@ fn a_terminal_has_colours_unless_somebody_wants_none() {
     let bare = [
         shown(&args, 120, TerminalOutput::Output, &[("NO_COLOR", "1")]),
         shown(&args, 120, TerminalOutput::Output, &[("TERM", "dumb")]),
-        shown(
-            &[&args[..], &["--color=never"]].concat(),
-            120,
-            TerminalOutput::Output,
-            &[],
-        ),
+        shown(&[&args[..], &["--color=never"]].concat(), 120, TerminalOutput::Output, &[]),
         Child::new(STEWARD).args(args).run().stdout,
     ];
     for text in bare {
-        assert!(
-            text.contains("trace: ") && !text.contains('\u{1b}'),
-            "{text}"
-        );
+        assert!(text.contains("trace: ") && !text.contains('\u{1b}'), "{text}");
     }
-    let piped = Child::new(STEWARD)
-        .args(args)
-        .args(["--color=always"])
-        .run();
-    assert!(
-        piped.assert_code(0).stdout.contains("\u{1b}[1mtrace"),
-        "{piped}"
-    );
+    let piped = Child::new(STEWARD).args(args).args(["--color=always"]).run();
+    assert!(piped.assert_code(0).stdout.contains("\u{1b}[1mtrace"), "{piped}");
 }
 
 #[test]
 fn lines_fit_the_terminal_and_lose_no_word() {
-    for args in [
-        &["replay", TRACES[0].name, "--findings"][..],
-        &["rules"],
-        &["check", "--trace", TRACES[0].name],
-    ] {
+    for args in [&["replay", TRACES[0].name, "--findings"][..], &["rules"], &["check", "--trace", TRACES[0].name]] {
         for columns in [60, 80] {
             let text = plain(&shown(args, columns, TerminalOutput::Output, &[]));
             assert!(text.lines().count() > 20, "{text}");
             for line in text.lines() {
                 // One word may be longer.
                 let words = line.split_whitespace().count();
-                assert!(
-                    line.chars().count() <= usize::from(columns) || words == 1,
-                    "{columns}: {line}"
-                );
+                assert!(line.chars().count() <= usize::from(columns) || words == 1, "{columns}: {line}");
             }
         }
     }
-    let words = |text: &str| {
-        text.split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let whole = Child::new(STEWARD).args(["rules"]).run();
-    assert_eq!(
-        words(&plain(&shown(&["rules"], 60, TerminalOutput::Output, &[]))),
-        words(&whole.stdout)
-    );
+    assert_eq!(words(&plain(&shown(&["rules"], 60, TerminalOutput::Output, &[]))), words(&whole.stdout));
 }
 
 #[test]
@@ -106,9 +69,7 @@ fn the_report_of_a_run_is_shown_on_the_error_output_as_a_terminal_wants_it() {
     }
     let run = |option: &str| {
         let args = ["run", option, "--", "vulkaninfo", "--summary"];
-        crate::run::steward(&args)
-            .env_remove("NO_COLOR")
-            .env("TERM", "xterm")
+        crate::run::steward(&args).env_remove("NO_COLOR").env("TERM", "xterm")
     };
     let report = |text: &str| {
         let begin = text.find("Host memory that Vulkan allocated").map(|at| {
@@ -121,10 +82,7 @@ fn the_report_of_a_run_is_shown_on_the_error_output_as_a_terminal_wants_it() {
     let Some(whole) = report(&piped.stderr) else {
         return skip("lavapipe", test, "vulkaninfo has no driver");
     };
-    assert!(
-        whole.contains("\nfindings: none\n") && !whole.contains('\u{1b}'),
-        "{whole}"
-    );
+    assert!(whole.contains("\nfindings: none\n") && !whole.contains('\u{1b}'), "{whole}");
     let columns = 60;
     let shown = |option| run(option).run_on_terminal(columns, TerminalOutput::ErrorOutput);
     let coloured = report(&shown("--color=auto")).expect("a report");
@@ -138,9 +96,7 @@ fn the_report_of_a_run_is_shown_on_the_error_output_as_a_terminal_wants_it() {
         let words = text.split_whitespace().map(str::to_owned);
         // Numbers differ, and with them perhaps their units.
         let is_unit = |word: &String| ["B", "KiB", "MiB", "GiB"].contains(&&**word);
-        words
-            .filter(|word| !is_unit(word) && word.chars().any(char::is_alphabetic))
-            .collect::<Vec<_>>()
+        words.filter(|word| !is_unit(word) && word.chars().any(char::is_alphabetic)).collect::<Vec<_>>()
     };
     let left_out = "left out for want of columns: ";
     let (before, after) = folded.split_once(left_out).expect("too narrow");
@@ -163,13 +119,8 @@ fn the_report_of_a_run_is_shown_on_the_error_output_as_a_terminal_wants_it() {
     // Where there is room for the columns each object has a line.
     let table = report(&run("--color=never").run_on_terminal(80, TerminalOutput::ErrorOutput));
     let table = table.expect("a report");
-    let head = table
-        .lines()
-        .find(|line| line.trim().starts_with("context "));
-    assert!(
-        head.is_some_and(|head| head.ends_with("objects")),
-        "{table}"
-    );
+    let head = table.lines().find(|line| line.trim().starts_with("context "));
+    assert!(head.is_some_and(|head| head.ends_with("objects")), "{table}");
 }
 
 #[test]
@@ -181,10 +132,7 @@ fn what_takes_longer_than_two_seconds_says_how_far_it_is() {
     let text = shown(&slow, 100, TerminalOutput::ErrorOutput, &[]);
     assert!(text.contains("/600 rounds"), "{text:?}");
     // Not where nobody looks.
-    let done = Child::new(STEWARD)
-        .args(quick)
-        .args(["--rounds", "1"])
-        .run();
+    let done = Child::new(STEWARD).args(quick).args(["--rounds", "1"]).run();
     assert_eq!(done.assert_code(0).stderr, "");
 }
 
@@ -194,27 +142,14 @@ fn each_file_that_is_written_is_named_on_the_error_output() {
     let [json, html, trace] = ["a.json", "a.html", "a.trace"].map(|name| folder.path().join(name));
     let done = Child::new(STEWARD)
         .args(["--driver", "reference", "--no-coverage"])
-        .args([
-            Path::new("--record"),
-            &trace,
-            Path::new("--json"),
-            &json,
-            Path::new("--html"),
-            &html,
-        ])
+        .args([Path::new("--record"), &trace, Path::new("--json"), &json, Path::new("--html"), &html])
         .run();
     done.assert_code(0);
     let wrote = |file: &Path| format!("wrote {}\n", file.display());
     assert_eq!(done.stderr, wrote(&trace) + &wrote(&json) + &wrote(&html));
     let done = Child::new(STEWARD).args(["rules", "--json", "-"]).run();
-    assert_eq!(
-        done.assert_code(0).stderr,
-        "",
-        "the standard output is no file"
-    );
-    let done = Child::new(STEWARD)
-        .args(["rules", "--json", "/dev/null"])
-        .run();
+    assert_eq!(done.assert_code(0).stderr, "", "the standard output is no file");
+    let done = Child::new(STEWARD).args(["rules", "--json", "/dev/null"]).run();
     assert_eq!(done.assert_code(0).stderr, "");
 }
 
@@ -224,19 +159,10 @@ fn completions_are_read_by_their_shell_and_name_no_hidden_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let done = Child::new(STEWARD).args(["completions", shell]).run();
         let script = &done.assert_code(0).stdout;
-        assert!(
-            script.contains("drive") && script.contains("no-coverage"),
-            "{shell}"
-        );
-        assert!(
-            !script.contains("workload-child") && !script.contains("signal-probe"),
-            "{shell}"
-        );
+        assert!(script.contains("drive") && script.contains("no-coverage"), "{shell}");
+        assert!(!script.contains("workload-child") && !script.contains("signal-probe"), "{shell}");
     }
-    let script = Child::new(STEWARD)
-        .args(["completions", "bash"])
-        .run()
-        .stdout;
+    let script = Child::new(STEWARD).args(["completions", "bash"]).run().stdout;
     for (words, offered) in [
         (&["drive", "--ro"][..], "--rounds"),
         (&["drive", "--layer"], ""),
@@ -268,21 +194,12 @@ fn completions_are_read_by_their_shell_and_name_no_hidden_command() {
 
 #[test]
 fn a_mistyped_driver_is_told_what_it_is_like() {
-    let done = Child::new(STEWARD)
-        .args(["drive", "--driver", "lavapip"])
-        .run();
+    let done = Child::new(STEWARD).args(["drive", "--driver", "lavapip"]).run();
     done.assert_code(2);
     if done.stderr.contains("llvmpipe") {
-        assert!(
-            done.stderr.contains("(did you mean \"lavapipe\"?)"),
-            "{done}"
-        );
+        assert!(done.stderr.contains("(did you mean \"lavapipe\"?)"), "{done}");
     } else {
-        skip(
-            "lavapipe",
-            "a_mistyped_driver_is_told_what_it_is_like",
-            "no such driver",
-        );
+        skip("lavapipe", "a_mistyped_driver_is_told_what_it_is_like", "no such driver");
     }
 }
 
@@ -293,16 +210,10 @@ fn report(test: &str, layers: Option<&str>) -> Option<(String, Value)> {
     let args = ["--driver", "lavapipe", "--seed", "7", "--json"];
     let child = Child::new(STEWARD).args(args).args([&file]);
     let child = child.env_remove("VK_INSTANCE_LAYERS");
-    let child = layers.into_iter().fold(child, |child, layers| {
-        child.env("VK_INSTANCE_LAYERS", layers)
-    });
+    let child = layers.into_iter().fold(child, |child, layers| child.env("VK_INSTANCE_LAYERS", layers));
     let done = child.run();
     if done.code == Some(2) {
-        skip(
-            "lavapipe",
-            test,
-            done.stderr.lines().next().unwrap_or_default(),
-        );
+        skip("lavapipe", test, done.stderr.lines().next().unwrap_or_default());
         return None;
     }
     done.assert_code(0);
@@ -318,44 +229,23 @@ fn the_report_names_loader_layers_driver_and_cache() {
     };
     let environment = &report["environment"];
     let loader = environment["loader"]["file"].as_str().expect("a file");
-    assert!(
-        Path::new(loader).is_file() && loader.contains("libvulkan"),
-        "{loader}"
-    );
-    let version = environment["loader"]["version"]
-        .as_str()
-        .expect("a version");
-    assert!(
-        text.contains(&format!("\nloader: {loader}, Vulkan {version}\n")),
-        "{text}"
-    );
-    assert!(
-        version.starts_with("1.") && text.contains("\nlayers: none\n"),
-        "{text}"
-    );
+    assert!(Path::new(loader).is_file() && loader.contains("libvulkan"), "{loader}");
+    let version = environment["loader"]["version"].as_str().expect("a version");
+    assert!(text.contains(&format!("\nloader: {loader}, Vulkan {version}\n")), "{text}");
+    assert!(version.starts_with("1.") && text.contains("\nlayers: none\n"), "{text}");
     let driver = environment["driver_files"][0].as_str().expect("a file");
     assert!(driver.contains("libvulkan_lvp"), "{driver}");
     assert_eq!(environment["disk_cache"]["on_in_coverage"], false);
-    assert!(
-        text.contains("off where callback coverage is measured"),
-        "{text}"
-    );
+    assert!(text.contains("off where callback coverage is measured"), "{text}");
     // What is known, beside the number; and the driver's library, which was opened before the first command.
     assert_eq!(report["known_findings"]["unknown"], 0, "{text}");
     assert!(text.contains(", all known of lavapipe 22.3 ("), "{text}");
     let coverage = &report["callback_coverage"]["without_loader"];
     if coverage.is_null() {
-        skip(
-            "meter",
-            test,
-            &report["callback_coverage"]["absent"].to_string(),
-        );
+        skip("meter", test, &report["callback_coverage"]["absent"].to_string());
         return;
     }
-    assert!(
-        coverage["opening_bytes"].as_u64() > Some(10_000),
-        "LLVM's initialisers: {coverage}"
-    );
+    assert!(coverage["opening_bytes"].as_u64() > Some(10_000), "LLVM's initialisers: {coverage}");
     assert!(text.contains(" while its library was opened, "), "{text}");
     assert!(text.contains("\ncallback coverage: 0.2"), "{text}");
 }

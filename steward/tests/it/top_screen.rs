@@ -37,10 +37,7 @@ struct Screen {
 impl Screen {
     fn of(child: Child, size: (u16, u16)) -> Self {
         let child = child.env("TERM", "xterm").env_remove("NO_COLOR");
-        Self {
-            top: child.start_on_terminal(size),
-            parser: vt100::Parser::new(size.0, size.1, 0),
-        }
+        Self { top: child.start_on_terminal(size), parser: vt100::Parser::new(size.0, size.1, 0) }
     }
 
     fn top(program: &Program, size: (u16, u16)) -> Self {
@@ -52,8 +49,7 @@ impl Screen {
     fn until(&mut self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let began = Instant::now();
         loop {
-            self.parser
-                .process(&self.top.read(Duration::from_millis(50)));
+            self.parser.process(&self.top.read(Duration::from_millis(50)));
             let text = self.parser.screen().contents();
             if is_so(&text) {
                 return text;
@@ -65,9 +61,7 @@ impl Screen {
 
     /// It has begun, and knows rates.
     fn ready(&mut self) -> String {
-        self.until("a picture with rates", |text| {
-            text.contains("[q]uit") && text.contains(" allocations and ")
-        })
+        self.until("a picture with rates", |text| text.contains("[q]uit") && text.contains(" allocations and "))
     }
 
     /// The terminal is as before `steward top`; returns its text.
@@ -80,10 +74,7 @@ impl Screen {
             self.parser.process(&piece);
         };
         let text = screen.contents();
-        assert!(
-            !screen.alternate_screen() && !screen.hide_cursor(),
-            "{text}"
-        );
+        assert!(!screen.alternate_screen() && !screen.hide_cursor(), "{text}");
         assert!(self.top.has_lines(), "keys are shown again: {text}");
         text
     }
@@ -120,8 +111,8 @@ fn ly74_top_shows_rates_heaps_and_kinds_sorted_by_a_key() {
         let word = line.and_then(|line| line.split_whitespace().nth(place));
         word.and_then(|word| word.parse().ok()).unwrap_or(0)
     };
-    // Of the heap, whose block of 1 MiB comes and goes, and of buffers; and a course of host and heap. After 1000 commands the state is written
-    // after every 64th only.
+    // Of the heap, whose block of 1 MiB comes and goes, and of buffers; and a course of host and heap. After 1000
+    // commands the state is written after every 64th only.
     let text = screen.until("a course", |text| {
         let row = |name| text.lines().find(|line| line.starts_with(name));
         let has_course = |line: &str| {
@@ -133,35 +124,21 @@ fn ly74_top_shows_rates_heaps_and_kinds_sorted_by_a_key() {
             && rate(text, "heap 0 ", 8) > 5
             && rate(text, "VkBuffer ", 7) > 10
     });
-    let heap: Vec<_> = text
-        .lines()
-        .find(|line| line.starts_with("heap 0 "))
-        .expect("a heap")
-        .split_whitespace()
-        .collect();
-    assert!(
-        ["4.00", "5.00"].contains(&heap[2]) && heap[3] == "MiB",
-        "{text}"
-    );
+    let heap: Vec<_> =
+        text.lines().find(|line| line.starts_with("heap 0 ")).expect("a heap").split_whitespace().collect();
+    assert!(["4.00", "5.00"].contains(&heap[2]) && heap[3] == "MiB", "{text}");
     assert_eq!(heap[4..6], ["5.00", "MiB"], "its peak: {text}");
     // lavapipe's heap is the machine's memory.
-    assert!(
-        bytes(&["1", "MiB"]) * 1000.0 < gibibytes(&heap[6..8]),
-        "{text}"
-    );
+    assert!(bytes(&["1", "MiB"]) * 1000.0 < gibibytes(&heap[6..8]), "{text}");
     assert!(text.contains("\u{25bc}live"), "{text}");
-    let live =
-        |text: &str| -> Vec<f64> { kinds(text).iter().map(|row| bytes(&row[1..])).collect() };
+    let live = |text: &str| -> Vec<f64> { kinds(text).iter().map(|row| bytes(&row[1..])).collect() };
     let most_first = live(&text);
     assert!(most_first.len() > 3, "{text}");
     assert!(most_first.is_sorted_by(|one, next| one >= next), "{text}");
     screen.top.press("k");
     let text = screen.until("sorted by kind", |text| text.contains("\u{25bc}kind"));
     let names: Vec<_> = kinds(&text).iter().map(|row| row[0].to_owned()).collect();
-    assert!(
-        names.is_sorted() && names.len() == most_first.len(),
-        "{text}"
-    );
+    assert!(names.is_sorted() && names.len() == most_first.len(), "{text}");
     screen.top.press("o");
     let text = screen.until("sorted by objects", |text| text.contains("\u{25bc}objects"));
     let objects = |row: &Vec<&str>| row[row.len() - 1].parse::<u64>().expect("a count");
@@ -170,18 +147,13 @@ fn ly74_top_shows_rates_heaps_and_kinds_sorted_by_a_key() {
     assert!(objects[0] >= 3, "buffers stay: {text}");
     // The arrows.
     screen.top.press("k\x1b[B\x1b[B");
-    let text = screen.until("scrolled", |text| {
-        kinds(text).first().is_some_and(|row| row[0] == names[2])
-    });
+    let text = screen.until("scrolled", |text| kinds(text).first().is_some_and(|row| row[0] == names[2]));
     assert_eq!(kinds(&text).len(), names.len() - 2, "{text}");
 
     screen.top.resize((16, 60));
     screen.parser.screen_mut().set_size(16, 60);
     let text = screen.until("smaller", |text| {
-        text.lines()
-            .last()
-            .is_some_and(|line| line.starts_with("[q]uit"))
-            && text.lines().count() == 16
+        text.lines().last().is_some_and(|line| line.starts_with("[q]uit")) && text.lines().count() == 16
     });
     assert!(text.contains("heap 0 ") && text.contains("Vk"), "{text}");
     screen.top.press("q");
@@ -203,10 +175,7 @@ fn ly74_keys_signals_and_the_programs_end_restore_the_terminal() {
     for key in ["\x1b", "\x03"] {
         let mut screen = Screen::top(&program, (24, 80));
         let text = screen.ready();
-        assert!(
-            text.contains("[o]bjects"),
-            "80 columns have all keys: {text}"
-        );
+        assert!(text.contains("[o]bjects"), "80 columns have all keys: {text}");
         screen.top.press(key);
         assert_eq!(screen.top.wait().code(), Some(0), "{key:?}");
         screen.restored();
@@ -256,9 +225,7 @@ fn ly74_without_a_terminal_top_writes_lines() {
         let top = steward(&["top", &number, "--interval", "0.2"]);
         match on_terminal {
             // Its input is none: no key could end it.
-            true => top
-                .env("TERM", "xterm")
-                .run_on_terminal(100, testkit::TerminalOutput::Output),
+            true => top.env("TERM", "xterm").run_on_terminal(100, testkit::TerminalOutput::Output),
             false => top.run().assert_code(0).stdout.clone(),
         }
     };
@@ -273,10 +240,7 @@ fn ly74_without_a_terminal_top_writes_lines() {
             let pictures: Vec<_> = text.split(&begin).skip(1).collect();
             assert!(pictures.len() > 2, "{text}");
             assert!(pictures[1].contains(" allocations and "), "{text}");
-            assert!(
-                pictures.iter().all(|one| one.contains("  VkBuffer ")),
-                "{text}"
-            );
+            assert!(pictures.iter().all(|one| one.contains("  VkBuffer ")), "{text}");
             let last = pictures[pictures.len() - 1];
             assert!(last.contains(", ended"), "{text}");
         }

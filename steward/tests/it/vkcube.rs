@@ -1,4 +1,5 @@
-//! A program that draws: `vkcube`, unmodified, on lavapipe, on a display of its own where `xvfb-run` is installed, else on the one there is.
+//! A program that draws: `vkcube`, unmodified, on lavapipe, on a display of its own where `xvfb-run` is installed, else
+//! on the one there is.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +13,8 @@ const OURS: &str = "VK_LAYER_STEWARD_memory";
 const VALIDATION: &str = "VK_LAYER_KHRONOS_validation";
 const FRAMES: u64 = 200;
 
-/// `BEFORE.. vkcube` on a display. A drawing program that hangs has children: `timeout` ends them all, and the display after them.
+/// `BEFORE.. vkcube` on a display. A drawing program that hangs has children: `timeout` ends them all, and the display
+/// after them.
 fn cube(before: &[&Path], options: &[&str]) -> Child {
     let child = if is_program("xvfb-run") {
         Child::new("xvfb-run").args(["-a", "timeout", "150"])
@@ -20,11 +22,7 @@ fn cube(before: &[&Path], options: &[&str]) -> Child {
         Child::new("timeout").args(["150"])
     };
     let frames = FRAMES.to_string();
-    with_our_layer(child)
-        .args(before)
-        .args(["vkcube", "--c", &frames])
-        .args(options)
-        .limit(Duration::from_secs(170))
+    with_our_layer(child).args(before).args(["vkcube", "--c", &frames]).args(options).limit(Duration::from_secs(170))
 }
 
 /// The line that names the device, without a layer; or a skip.
@@ -40,11 +38,7 @@ fn alone(test: &str) -> Option<String> {
         return None;
     }
     let alone = cube(&[], &[]).run();
-    let device = alone
-        .stderr
-        .lines()
-        .find(|line| line.contains("llvmpipe"))
-        .filter(|_| alone.code == Some(0));
+    let device = alone.stderr.lines().find(|line| line.contains("llvmpipe")).filter(|_| alone.code == Some(0));
     if device.is_none() {
         skip("vkcube", test, "vkcube does not draw on lavapipe here");
     }
@@ -88,13 +82,7 @@ fn ly27_ly29_vkcube_draws_in_all_ways_and_leaves_nothing() {
         assert!(done.stderr.contains(&device), "{done}");
         let report = json(&file);
         let rows = rows(&report);
-        for kind in [
-            "VkSurfaceKHR",
-            "VkSwapchainKHR",
-            "VkPipeline",
-            "VkDevice",
-            "VkInstance",
-        ] {
+        for kind in ["VkSurfaceKHR", "VkSwapchainKHR", "VkPipeline", "VkDevice", "VkInstance"] {
             let row = rows.iter().find(|row| row["kind"] == kind);
             let row = row.unwrap_or_else(|| panic!("{kind}: {report}"));
             assert_eq!(number(row, "objects_created"), 1, "{way} {row}");
@@ -108,9 +96,9 @@ fn ly27_ly29_vkcube_draws_in_all_ways_and_leaves_nothing() {
         println!("vkcube {way}: {blocks} blocks");
         // It did draw: lavapipe's worker freed what each present took, and that is known of it.
         let findings = report["findings"].as_array().expect("findings");
-        let freed = findings.iter().find(|finding| {
-            finding["kind"] == "FreedOnForeignThread" && finding["command"] == "vkQueuePresentKHR"
-        });
+        let freed = findings
+            .iter()
+            .find(|finding| finding["kind"] == "FreedOnForeignThread" && finding["command"] == "vkQueuePresentKHR");
         let freed = freed.unwrap_or_else(|| panic!("{way}: {report}"));
         assert!(number(freed, "count") >= FRAMES, "{way} {freed}");
         assert_eq!(report["guard"].is_null(), way == "--stacks", "{report}");
@@ -143,10 +131,7 @@ fn ly9_of_vkcube_the_validation_layer_says_the_same_above_and_below() {
         }
         let done = cube(&[], options)
             .env("VK_INSTANCE_LAYERS", layers.join(":"))
-            .env(
-                "VK_ADD_LAYER_PATH",
-                std::env::join_paths(paths).expect("no colons"),
-            )
+            .env("VK_ADD_LAYER_PATH", std::env::join_paths(paths).expect("no colons"))
             .env("VK_LOADER_DEBUG", "layer")
             .env("VK_STEWARD_MEMORY_JSON", &file)
             .run();
@@ -161,10 +146,7 @@ fn ly9_of_vkcube_the_validation_layer_says_the_same_above_and_below() {
         let lines = done.stdout.lines().chain(done.stderr.lines());
         let rules = lines.filter_map(|line| line.split("VUID-").nth(1)?.split('(').next());
         let folder = theirs.and_then(|(_, manifest)| manifest.parent());
-        (
-            rules.map(str::to_owned).collect::<Vec<_>>(),
-            folder.map(Path::to_owned),
-        )
+        (rules.map(str::to_owned).collect::<Vec<_>>(), folder.map(Path::to_owned))
     };
     // Vkcube makes some mistakes if it is told to.
     let wrong = ["--force_errors"];

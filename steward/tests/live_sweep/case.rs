@@ -1,7 +1,8 @@
 //! One case in a child process, and what the parent reads of it.
 //!
 //! The child prints lines of fields separated by tabs: `refused` with command, scope,
-//! size and module, at each refusal and before the driver learns of it; `end` with the outcome and the witness's figures.
+//! size and module, at each refusal and before the driver learns of it; `end` with the outcome and the witness's
+//! figures.
 
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -18,7 +19,8 @@ use super::driver_shim;
 use super::opened;
 use super::refusing::Refusing;
 
-/// First argument of a child. Then: seed, the number of the request that fails, and the driver's limit in bytes; `-` for none.
+/// First argument of a child. Then: seed, the number of the request that fails, and the driver's limit in bytes; `-`
+/// for none.
 pub(super) const CHILD: &str = "one-case-in-a-child";
 /// Far above what a case takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -60,20 +62,11 @@ pub(super) struct Refused {
 impl Case {
     /// Runs the case in a child, which sees this driver alone.
     pub(super) fn in_a_child(self, driver: &Selected) -> SweepSeen {
-        let number =
-            |number: Option<u64>| number.map_or_else(|| "-".into(), |number| number.to_string());
+        let number = |number: Option<u64>| number.map_or_else(|| "-".into(), |number| number.to_string());
         let program = std::env::current_exe().expect("a test knows its file");
-        let arguments = [
-            CHILD.into(),
-            self.seed.to_string(),
-            number(self.request),
-            number(self.limit),
-        ];
+        let arguments = [CHILD.into(), self.seed.to_string(), number(self.request), number(self.limit)];
         // What the C library says when it aborts goes to the error output.
-        let mut child = Child::new(program)
-            .args(arguments)
-            .env("LIBC_FATAL_STDERR_", "1")
-            .limit(LIMIT);
+        let mut child = Child::new(program).args(arguments).env("LIBC_FATAL_STDERR_", "1").limit(LIMIT);
         for (name, value) in opened::environment(driver) {
             child = match value {
                 Some(value) => child.env(&name, value),
@@ -86,39 +79,25 @@ impl Case {
     /// The child's side.
     pub(super) fn run(arguments: &[&str]) -> ExitCode {
         without_core_files();
-        let mut numbers = arguments
-            .iter()
-            .map(|argument| argument.parse::<u64>().ok());
+        let mut numbers = arguments.iter().map(|argument| argument.parse::<u64>().ok());
         let mut next = || numbers.next().flatten();
-        let case = Self {
-            seed: next().map_or(0, |seed| seed as u32),
-            request: next(),
-            limit: next(),
-        };
+        let case = Self { seed: next().map_or(0, |seed| seed as u32), request: next(), limit: next() };
         let opened = opened::opened();
         let backing = Refusing::new();
         // SAFETY: the backing is never dropped.
         let bridges = unsafe { Bridges::new(&backing, case.limit) };
         backing.arm(case.request.map_or(Fault::Never, Fault::Nth));
-        let options = Options {
-            seed: case.seed,
-            ..Options::default()
-        };
+        let options = Options { seed: case.seed, ..Options::default() };
         let shimmed = driver_shim::shimmed(&opened);
         let result = driver_shim::watched(&bridges, || workload::run(&shimmed, &options, &|_| {}));
         // Threads of the driver may still be giving back.
         let known = known_leak(opened.info(), &bridges);
         let gave_back = || backing.given().live_blocks == known;
-        (0..20)
-            .take_while(|_| !gave_back())
-            .for_each(|_| sleep(Duration::from_millis(5)));
+        (0..20).take_while(|_| !gave_back()).for_each(|_| sleep(Duration::from_millis(5)));
         let (requests, seen) = (backing.requests(), backing.given());
         let mut outcome = outcome_of(&result);
         if seen.live_blocks != known {
-            outcome += &format!(
-                "+leak({})",
-                i128::from(seen.live_blocks) - i128::from(known)
-            );
+            outcome += &format!("+leak({})", i128::from(seen.live_blocks) - i128::from(known));
         }
         outcome += &faults(&bridges);
         let left = bridges.close();
@@ -137,12 +116,7 @@ impl Case {
 
 impl SweepSeen {
     fn read(child: &Finished) -> Self {
-        let lines = || {
-            child
-                .stdout
-                .lines()
-                .map(|line| line.split('\t').collect::<Vec<_>>())
-        };
+        let lines = || child.stdout.lines().map(|line| line.split('\t').collect::<Vec<_>>());
         let mut seen = Self {
             outcome: died_of(child),
             refused: None,
@@ -154,12 +128,8 @@ impl SweepSeen {
             match line[..] {
                 ["refused", command, scope, size, module] if seen.refused.is_none() => {
                     let size = size.parse().expect("a size");
-                    seen.refused = Some(Refused {
-                        command: command.into(),
-                        scope: scope.into(),
-                        size,
-                        module: module.into(),
-                    });
+                    seen.refused =
+                        Some(Refused { command: command.into(), scope: scope.into(), size, module: module.into() });
                 }
                 ["end", outcome, requests, peak] => {
                     seen.requests = requests.parse().expect("a number of requests");
@@ -176,15 +146,12 @@ impl SweepSeen {
     }
 }
 
-/// SwiftShader never frees the entries of an update template, whatever else happens: that much is left without any fault.
+/// SwiftShader never frees the entries of an update template, whatever else happens: that much is left without any
+/// fault.
 fn known_leak(driver: &DriverInfo, bridges: &Bridges) -> u64 {
     let templates = bridges.usage("VkDescriptorUpdateTemplate").total();
     // The entries, and the object that is freed: two blocks a template.
-    if driver.driver_id == "GOOGLE_SWIFTSHADER" {
-        templates.total_blocks / 2
-    } else {
-        0
-    }
+    if driver.driver_id == "GOOGLE_SWIFTSHADER" { templates.total_blocks / 2 } else { 0 }
 }
 
 fn outcome_of(result: &Result<Report, WorkloadError>) -> String {
@@ -207,15 +174,8 @@ fn faults(bridges: &Bridges) -> String {
             sum.1 += count.1;
         }
     }
-    assert_eq!(
-        sums.iter().map(|(_, sum)| sum).sum::<u64>(),
-        faults,
-        "each kind of fault has its name"
-    );
-    sums.into_iter()
-        .filter(|(_, sum)| *sum > 0)
-        .map(|(name, sum)| format!("+{name}({sum})"))
-        .collect()
+    assert_eq!(sums.iter().map(|(_, sum)| sum).sum::<u64>(), faults, "each kind of fault has its name");
+    sums.into_iter().filter(|(_, sum)| *sum > 0).map(|(name, sum)| format!("+{name}({sum})")).collect()
 }
 
 fn named(notes: &BridgeCounters) -> [(&'static str, u64); 10] {
@@ -261,10 +221,7 @@ const fn without_core_files() {}
 
 #[cfg(unix)]
 fn without_core_files() {
-    let none = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: reads one struct. Failing, it leaves core files to the system's own rules.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
 }

@@ -1,5 +1,5 @@
-//! The backing under a child's accounts: what the driver asks for can be made to fail, what the accounts take for themselves
-//! cannot, and each side has a witness.
+//! The backing under a child's accounts: what the driver asks for can be made to fail, what the accounts take for
+//! themselves cannot, and each side has a witness.
 
 use std::alloc::Layout;
 #[cfg(unix)]
@@ -9,9 +9,7 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::ptr::NonNull;
 
-use alloc_core::{
-    AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope,
-};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope};
 use debug_guard::{FailingAllocator, Fault};
 use testkit::{RecordingAllocator, ScopeTally};
 use vk_callbacks::command::{current_command, in_callback};
@@ -49,11 +47,7 @@ impl Refusing {
     }
 
     fn side(&self) -> &dyn HostAllocator {
-        if in_callback() {
-            &self.driver
-        } else {
-            &self.own
-        }
+        if in_callback() { &self.driver } else { &self.own }
     }
 
     /// Says whose request it was before the driver learns of the refusal, which it may not survive.
@@ -72,8 +66,8 @@ impl Refusing {
     }
 }
 
-// SAFETY: each block goes back to the side it came from: callbacks free only what callbacks gave, and the accounts take and give
-// back their own records outside of callbacks. A block of the other side would make the side's witness panic.
+// SAFETY: each block goes back to the side it came from: callbacks free only what callbacks gave, and the accounts take
+// and give back their own records outside of callbacks. A block of the other side would make the side's witness panic.
 unsafe impl HostAllocator for Refusing {
     fn traits(&self) -> AllocatorTraits {
         let (mut traits, driver) = (self.own.traits(), self.driver.traits());
@@ -104,11 +98,7 @@ unsafe impl HostAllocator for Refusing {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: `side` gave out the block with the old layout, as all that this allocator gives out.
-        self.told(
-            unsafe { self.side().resize(block, old, new, scope) },
-            new,
-            scope,
-        )
+        self.told(unsafe { self.side().resize(block, old, new, scope) }, new, scope)
     }
 
     fn notify(&self, notice: Notice) {
@@ -130,10 +120,7 @@ fn asking_module() -> String {
     let mut found = None;
     backtrace::trace(|frame| {
         found = module_of(frame.ip()).filter(|(base, name)| {
-            Some(*base) != own
-                && !["libc.", "libgcc_s."]
-                    .iter()
-                    .any(|library| name.starts_with(library))
+            Some(*base) != own && !["libc.", "libgcc_s."].iter().any(|library| name.starts_with(library))
         });
         found.is_none()
     });
@@ -156,9 +143,6 @@ fn module_of(address: *const c_void) -> Option<(usize, String)> {
     }
     // SAFETY: dladdr found a module, whose name ends with 0 and lives as long as it is loaded: it is on our stack.
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy();
-    let name = Path::new(path.as_ref())
-        .file_name()?
-        .to_string_lossy()
-        .into_owned();
+    let name = Path::new(path.as_ref()).file_name()?.to_string_lossy().into_owned();
     Some((info.dli_fbase.addr(), name))
 }

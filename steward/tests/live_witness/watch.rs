@@ -76,16 +76,13 @@ impl Watcher for Watch<'_> {
         kind: &'static str,
         given: Option<&vk::AllocationCallbacks<'_>>,
     ) -> *const vk::AllocationCallbacks<'_> {
-        self.around
-            .callbacks(kind, given.expect("the layer replaces NULL"))
+        self.around.callbacks(kind, given.expect("the layer replaces NULL"))
     }
 
     fn command(&self, name: &'static str, call: &mut dyn FnMut()) {
         call();
         // As a device is created, the layer itself asks what it has.
-        let is_layers =
-            self.phase.get() == Some("device") && name.starts_with("vkGetPhysicalDevice");
-        self.commands
-            .set(self.commands.get() + u64::from(!is_layers));
+        let is_layers = self.phase.get() == Some("device") && name.starts_with("vkGetPhysicalDevice");
+        self.commands.set(self.commands.get() + u64::from(!is_layers));
     }
 }

@@ -50,10 +50,7 @@ impl Blocks {
 
 /// Calls every function of the family; what is refused does not count. The `Vec` has its room already.
 fn every_function(blocks: &mut Blocks, n: usize) {
-    assert!(
-        blocks.live.capacity() - blocks.live.len() >= 10,
-        "the list would grow, and be counted"
-    );
+    assert!(blocks.live.capacity() - blocks.live.len() >= 10, "the list would grow, and be counted");
     blocks.granted(malloc(n), 16, n);
     blocks.granted(malloc(0), 16, 0);
     let zeroed = calloc(3, n);
@@ -85,12 +82,7 @@ fn every_function(blocks: &mut Blocks, n: usize) {
     blocks.granted(valloc(n), 4096, n);
     blocks.granted(pvalloc(n), 4096, n);
 
-    let refused = [
-        malloc(too_much()),
-        calloc(too_much(), n),
-        memalign(64, too_much()),
-        aligned_alloc(3, n),
-    ];
+    let refused = [malloc(too_much()), calloc(too_much(), n), memalign(64, too_much()), aligned_alloc(3, n)];
     assert_eq!(refused, [ptr::null_mut(); 4]);
     // SAFETY: answers with an address of this thread's own.
     let errno = unsafe { libc::__errno_location() };
@@ -115,10 +107,7 @@ fn every_function(blocks: &mut Blocks, n: usize) {
 /// One anonymous mapping of `pages`, and one that is refused; taken away again.
 fn map(blocks: &mut Blocks, pages: usize) {
     let length = pages * 4096;
-    let (protection, flags) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: new memory, wherever there is room.
     let at = unsafe { libc::mmap(ptr::null_mut(), length, protection, flags, -1, 0) };
     assert_ne!(at, libc::MAP_FAILED);
@@ -128,10 +117,7 @@ fn map(blocks: &mut Blocks, pages: usize) {
     assert_eq!(unsafe { libc::munmap(at, length) }, 0);
     // SAFETY: more than there are addresses is refused.
     let refused = unsafe { libc::mmap(ptr::null_mut(), 1 << 60, protection, flags, -1, 0) };
-    assert_eq!(
-        (refused, std::io::Error::last_os_error().raw_os_error()),
-        (libc::MAP_FAILED, Some(libc::ENOMEM))
-    );
+    assert_eq!((refused, std::io::Error::last_os_error().raw_os_error()), (libc::MAP_FAILED, Some(libc::ENOMEM)));
     blocks.taken.mapped += length as u64;
 }
 
@@ -189,9 +175,7 @@ fn thread_of_the_pattern(index: usize, blocks: &mut Blocks, expected: &mut Expec
         // A thread of the driver's that calls back.
         0 => {
             here(ThreadActivity::NeverIssued);
-            during(ThreadActivity::InCallback, || {
-                here(ThreadActivity::InCallback)
-            });
+            during(ThreadActivity::InCallback, || here(ThreadActivity::InCallback));
             here(ThreadActivity::NeverIssued);
         }
         // A worker of the application that marks itself.
@@ -202,9 +186,7 @@ fn thread_of_the_pattern(index: usize, blocks: &mut Blocks, expected: &mut Expec
         // A thread that is known by the command it calls.
         2 => {
             here(ThreadActivity::NeverIssued);
-            during(ThreadActivity::InCommand, || {
-                here(ThreadActivity::InCommand)
-            });
+            during(ThreadActivity::InCommand, || here(ThreadActivity::InCommand));
             here(ThreadActivity::Application);
         }
         // The usual: commands with callbacks in them.
@@ -212,9 +194,7 @@ fn thread_of_the_pattern(index: usize, blocks: &mut Blocks, expected: &mut Expec
             meter::this_thread_is_application();
             during(ThreadActivity::InCommand, || {
                 here(ThreadActivity::InCommand);
-                during(ThreadActivity::InCallback, || {
-                    here(ThreadActivity::InCallback)
-                });
+                during(ThreadActivity::InCallback, || here(ThreadActivity::InCallback));
                 here(ThreadActivity::InCommand);
             });
             here(ThreadActivity::Application);
@@ -229,10 +209,7 @@ pub(super) fn pattern() {
     let thread = |index| {
         let quiet = Arc::clone(&quiet);
         move || {
-            let mut blocks = Blocks {
-                taken: MeteredBytes::default(),
-                live: Vec::with_capacity(16),
-            };
+            let mut blocks = Blocks { taken: MeteredBytes::default(), live: Vec::with_capacity(16) };
             let mut expected = Expected::default();
             for _ in 0..2 {
                 quiet.wait();
@@ -246,18 +223,14 @@ pub(super) fn pattern() {
             expected
         }
     };
-    let threads: Vec<_> = (0..THREADS)
-        .map(|index| thread::spawn(thread(index)))
-        .collect();
+    let threads: Vec<_> = (0..THREADS).map(|index| thread::spawn(thread(index))).collect();
     quiet.wait();
     let before = meter::read().expect("it is there");
     quiet.wait();
     quiet.wait();
     let after = meter::read().expect("it is there").since(&before);
     quiet.wait();
-    let ends = threads
-        .into_iter()
-        .map(|thread| thread.join().expect("its own assertions hold"));
+    let ends = threads.into_iter().map(|thread| thread.join().expect("its own assertions hold"));
     let mut expected = Expected::default();
     for one in ends {
         for doing in [
@@ -271,10 +244,7 @@ pub(super) fn pattern() {
     }
     // A cell that nothing was planted in would prove nothing.
     assert!(
-        expected
-            .0
-            .iter()
-            .all(|cell| cell.calls > 1000 && cell.bytes > 100_000 && cell.mapped > 0),
+        expected.0.iter().all(|cell| cell.calls > 1000 && cell.bytes > 100_000 && cell.mapped > 0),
         "{:?}",
         expected.0
     );
@@ -284,46 +254,28 @@ pub(super) fn pattern() {
     println!("{THREADS} threads: {after:?}\nas planted");
 }
 
-/// As many threads as have places of their own, and more. Bare threads: nothing but what is planted is asked for on them, so
-/// that a thread's first request is seen as well.
+/// As many threads as have places of their own, and more. Bare threads: nothing but what is planted is asked for on
+/// them, so that a thread's first request is seen as well.
 pub(super) fn many_threads() {
     assert!(meter::is_there(), "the meter is not in this process");
     const MORE_THAN_PLACES: u64 = 4096 + 500;
-    let in_callback = || {
-        meter::read()
-            .expect("it is there")
-            .of(ThreadActivity::InCallback)
-    };
+    let in_callback = || meter::read().expect("it is there").of(ThreadActivity::InCallback);
     let before = in_callback();
     for _ in 0..MORE_THAN_PLACES {
-        join(start(&Task {
-            times: 1,
-            size: 48,
-            together: None,
-        }));
+        join(start(&Task { times: 1, size: 48, together: None }));
     }
     let now = in_callback();
-    assert_eq!(
-        (now.calls - before.calls, now.bytes - before.bytes),
-        (MORE_THAN_PLACES, 48 * MORE_THAN_PLACES)
-    );
+    assert_eq!((now.calls - before.calls, now.bytes - before.bytes), (MORE_THAN_PLACES, 48 * MORE_THAN_PLACES));
 
     // All of these share a place, and hurry.
     const TIMES: u64 = 500_000;
     let together = Barrier::new(4);
-    let task = Task {
-        times: TIMES,
-        size: 24,
-        together: Some(&together),
-    };
+    let task = Task { times: TIMES, size: 24, together: Some(&together) };
     for thread in [(); 4].map(|()| start(&task)) {
         join(thread);
     }
     let last = in_callback();
-    assert_eq!(
-        (last.calls - now.calls, last.bytes - now.bytes),
-        (4 * TIMES, 24 * 4 * TIMES)
-    );
+    assert_eq!((last.calls - now.calls, last.bytes - now.bytes), (4 * TIMES, 24 * 4 * TIMES));
     println!("{MORE_THAN_PLACES} threads, and 4 at once\nas planted");
 }
 
@@ -351,14 +303,8 @@ fn start(task: &Task<'_>) -> libc::pthread_t {
     }
     let mut thread = 0;
     // SAFETY: a local to write to, no attributes, and a function that does not unwind with what it takes.
-    let started = unsafe {
-        libc::pthread_create(
-            &raw mut thread,
-            ptr::null(),
-            run,
-            ptr::from_ref(task).cast_mut().cast(),
-        )
-    };
+    let started =
+        unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, ptr::from_ref(task).cast_mut().cast()) };
     assert_eq!(started, 0);
     thread
 }

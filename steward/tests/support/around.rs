@@ -1,4 +1,5 @@
-//! A witness in front of any callbacks: what the driver asked for, kind by kind and scope by scope. Shares no code with the product.
+//! A witness in front of any callbacks: what the driver asked for, kind by kind and scope by scope. Shares no code with
+//! the product.
 //!
 //! ```text
 //!   workload --> layer --> Around: NULL stays NULL, else callbacks around them --> driver
@@ -14,8 +15,8 @@ use std::thread::{self, ThreadId};
 
 use ash::vk;
 
-/// What was seen of one kind and scope. `charged` is what a bridge takes for a request: 16 bytes more, and where the alignment is
-/// above 16, as many more as the alignment.
+/// What was seen of one kind and scope. `charged` is what a bridge takes for a request: 16 bytes more, and where the
+/// alignment is above 16, as many more as the alignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenBlocks {
     pub(super) blocks: u64,
@@ -77,15 +78,8 @@ unsafe impl Sync for Around {}
 
 impl Around {
     pub(super) fn new() -> Self {
-        let book = Book {
-            home: thread::current().id(),
-            live: BTreeMap::new(),
-            record: Record::default(),
-        };
-        Self {
-            book: Arc::new(Mutex::new(book)),
-            entries: Mutex::default(),
-        }
+        let book = Book { home: thread::current().id(), live: BTreeMap::new(), record: Record::default() };
+        Self { book: Arc::new(Mutex::new(book)), entries: Mutex::default() }
     }
 
     /// Callbacks around these, which are the kind's for as long as the process lives.
@@ -98,10 +92,7 @@ impl Around {
         let (own, entry) = entries.entry(kind).or_insert_with(|| {
             let entry = Box::new(Entry {
                 kind,
-                inner: vk::AllocationCallbacks {
-                    _marker: std::marker::PhantomData,
-                    ..*inner
-                },
+                inner: vk::AllocationCallbacks { _marker: std::marker::PhantomData, ..*inner },
                 book: Arc::clone(&self.book),
             });
             let own = vk::AllocationCallbacks::default()
@@ -111,10 +102,7 @@ impl Around {
                 .pfn_free(Some(free));
             Box::leak(Box::new((own, entry)))
         });
-        assert_eq!(
-            entry.inner.p_user_data, inner.p_user_data,
-            "a kind has one set"
-        );
+        assert_eq!(entry.inner.p_user_data, inner.p_user_data, "a kind has one set");
         own
     }
 
@@ -147,11 +135,7 @@ impl Record {
     /// The sum over the kinds and scopes that `which` names.
     pub(super) fn sum(&self, which: impl Fn(&'static str, i32) -> bool) -> SeenBlocks {
         let mut sum = SeenBlocks::default();
-        for (_, seen) in self
-            .seen
-            .iter()
-            .filter(|((kind, scope), _)| which(kind, *scope))
-        {
+        for (_, seen) in self.seen.iter().filter(|((kind, scope), _)| which(kind, *scope)) {
             sum.blocks += seen.blocks;
             sum.frees += seen.frees;
             sum.resizes += seen.resizes;
@@ -173,12 +157,7 @@ impl Record {
 
 impl Book {
     fn change(&mut self, block: WatchedBlock, change: impl FnOnce(&mut SeenBlocks)) {
-        change(
-            self.record
-                .seen
-                .entry((block.kind, block.scope))
-                .or_default(),
-        );
+        change(self.record.seen.entry((block.kind, block.scope)).or_default());
         let (asked, charged) = self.record.live();
         for peak in [&mut self.record.phase_peak, &mut self.record.peak] {
             *peak = (peak.0.max(asked), peak.1.max(charged));
@@ -189,10 +168,7 @@ impl Book {
     }
 
     fn taken(&mut self, at: usize, block: WatchedBlock) {
-        assert!(
-            self.live.insert(at, block).is_none(),
-            "{at:#x} was given twice"
-        );
+        assert!(self.live.insert(at, block).is_none(), "{at:#x} was given twice");
         self.change(block, |seen| {
             seen.blocks += 1;
             seen.asked += block.size;
@@ -213,10 +189,7 @@ impl Book {
     }
 
     fn resized(&mut self, at: usize, old: WatchedBlock, new: WatchedBlock) {
-        assert!(
-            self.live.insert(at, new).is_none(),
-            "{at:#x} was given twice"
-        );
+        assert!(self.live.insert(at, new).is_none(), "{at:#x} was given twice");
         self.change(new, |seen| {
             seen.resizes += 1;
             seen.asked += new.size.saturating_sub(old.size);
@@ -227,9 +200,7 @@ impl Book {
     }
 
     fn remove(&mut self, at: usize) -> WatchedBlock {
-        self.live
-            .remove(&at)
-            .unwrap_or_else(|| panic!("{at:#x} is not live"))
+        self.live.remove(&at).unwrap_or_else(|| panic!("{at:#x} is not live"))
     }
 
     fn note_thread(&mut self) {
@@ -262,19 +233,11 @@ unsafe extern "system" fn allocate(
 ) -> *mut c_void {
     // SAFETY: our own user data.
     let entry = unsafe { entry(user) };
-    let call = entry
-        .inner
-        .pfn_allocation
-        .expect("callbacks have all three functions");
+    let call = entry.inner.pfn_allocation.expect("callbacks have all three functions");
     let mut book = lock(&entry.book);
     // SAFETY: passed on as it came.
     let given = unsafe { call(entry.inner.p_user_data, size, align, scope) };
-    let block = WatchedBlock {
-        size: size as u64,
-        align: align as u64,
-        scope: scope.as_raw(),
-        kind: entry.kind,
-    };
+    let block = WatchedBlock { size: size as u64, align: align as u64, scope: scope.as_raw(), kind: entry.kind };
     book.note_thread();
     if given.is_null() {
         book.record.null_answers += 1;
@@ -308,10 +271,7 @@ unsafe extern "system" fn reallocate(
     let entry = unsafe { entry(user) };
     let mut book = lock(&entry.book);
     let before = book.remove(old.addr());
-    let call = entry
-        .inner
-        .pfn_reallocation
-        .expect("callbacks have all three functions");
+    let call = entry.inner.pfn_reallocation.expect("callbacks have all three functions");
     // SAFETY: passed on as it came.
     let given = unsafe { call(entry.inner.p_user_data, old, size, align, scope) };
     book.note_thread();
@@ -319,14 +279,7 @@ unsafe extern "system" fn reallocate(
         book.record.null_answers += 1;
         book.live.insert(old.addr(), before);
     } else {
-        book.resized(
-            given.addr(),
-            before,
-            WatchedBlock {
-                size: size as u64,
-                ..before
-            },
-        );
+        book.resized(given.addr(), before, WatchedBlock { size: size as u64, ..before });
     }
     given
 }
@@ -341,10 +294,7 @@ unsafe extern "system" fn free(user: *mut c_void, block: *mut c_void) {
     let gone = book.remove(block.addr());
     book.note_thread();
     book.given(gone);
-    let call = entry
-        .inner
-        .pfn_free
-        .expect("callbacks have all three functions");
+    let call = entry.inner.pfn_free.expect("callbacks have all three functions");
     // SAFETY: passed on as it came.
     unsafe { call(entry.inner.p_user_data, block) };
 }

@@ -1,4 +1,5 @@
-//! Callbacks of the tests' own for each kind of object: a bridge over a context each, below one root. The commands of a run are in brackets.
+//! Callbacks of the tests' own for each kind of object: a bridge over a context each, below one root. The commands of a
+//! run are in brackets.
 
 use std::collections::BTreeMap;
 
@@ -75,11 +76,7 @@ impl Bridges {
             let (raw, own) = (bridge.raw(), bridge.usage());
             (kind, (bridge, raw, own))
         };
-        Self {
-            kinds: KINDS.map(of).into(),
-            vulkan,
-            _root: root,
-        }
+        Self { kinds: KINDS.map(of).into(), vulkan, _root: root }
     }
 
     /// The driver's usage of a kind.

@@ -1,4 +1,5 @@
-//! A driver around the driver: whoever watches sees each command, and replaces its `pAllocator`. Shares no code with the layer.
+//! A driver around the driver: whoever watches sees each command, and replaces its `pAllocator`. Shares no code with
+//! the layer.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
@@ -63,9 +64,7 @@ pub(crate) fn shimmed(driver: &OpenDriver) -> OpenDriver {
     assert!(ptr::fn_addr_eq(known, end), "one driver a process");
     // Its drop would close the library.
     std::mem::forget(driver.entry().clone());
-    let functions = ash::StaticFn {
-        get_instance_proc_addr,
-    };
+    let functions = ash::StaticFn { get_instance_proc_addr };
     // SAFETY: the shim finds global commands as the driver does, which stays open.
     driver.with_entry(unsafe { ash::Entry::from_static_fn(functions) })
 }
@@ -95,9 +94,7 @@ unsafe extern "system" fn get_instance_proc_addr(
     match unsafe { CStr::from_ptr(name) }.to_bytes() {
         b"vkGetInstanceProcAddr" => {
             // SAFETY: the caller casts it back.
-            Some(unsafe {
-                transmute::<vk::PFN_vkGetInstanceProcAddr, Void>(get_instance_proc_addr)
-            })
+            Some(unsafe { transmute::<vk::PFN_vkGetInstanceProcAddr, Void>(get_instance_proc_addr) })
         }
         b"vkGetDeviceProcAddr" => {
             // SAFETY: the command has this signature.
@@ -110,10 +107,7 @@ unsafe extern "system" fn get_instance_proc_addr(
     }
 }
 
-unsafe extern "system" fn get_device_proc_addr(
-    device: vk::Device,
-    name: *const c_char,
-) -> vk::PFN_vkVoidFunction {
+unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
     let end = DEVICE_END.get().expect("it was looked up before");
     // SAFETY: the driver's own function, with the device and the name that Vulkan's caller passed to it.
     let found = unsafe { end(device, name) }?;
@@ -127,15 +121,9 @@ fn wrapped(name: &[u8], command: Void) -> Void {
     // SAFETY: the workload's commands have at most twelve words, and no floating point.
     let command = unsafe { transmute::<Void, Words>(command) };
     let mut all = WRAPPED.lock().expect("nobody panics with it");
-    let known = all
-        .iter()
-        .position(|slot| slot.name == name && ptr::fn_addr_eq(slot.command, command));
+    let known = all.iter().position(|slot| slot.name == name && ptr::fn_addr_eq(slot.command, command));
     let slot = known.unwrap_or_else(|| {
-        all.push(Wrapped {
-            command,
-            name: String::from(name).leak(),
-            allocator: allocator_of(name),
-        });
+        all.push(Wrapped { command, name: String::from(name).leak(), allocator: allocator_of(name) });
         all.len() - 1
     });
     // SAFETY: the caller casts it back.

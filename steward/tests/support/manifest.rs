@@ -21,9 +21,6 @@ impl Manifest {
         let icd = serde_json::json!({ "library_path": library, "api_version": "1.1.0" });
         let text = serde_json::json!({ "file_format_version": "1.0.0", "ICD": icd });
         fs::write(&path, text.to_string()).expect("room");
-        Self {
-            _folder: folder,
-            path,
-        }
+        Self { _folder: folder, path }
     }
 }

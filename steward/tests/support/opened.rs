@@ -9,7 +9,8 @@ use vk_steward::program;
 
 const VARIABLE: &str = "STEWARD_TEST_DRIVER";
 
-/// Call it first in `main`: the program asks drivers in children of its own executable, which is the test's here. `None` in any other process.
+/// Call it first in `main`: the program asks drivers in children of its own executable, which is the test's here.
+/// `None` in any other process.
 pub(crate) fn as_asked() -> Option<ExitCode> {
     if let Some(manifest) = testkit::swiftshader() {
         // SAFETY: this is the first thing that the only thread does.

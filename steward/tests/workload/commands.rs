@@ -12,9 +12,8 @@ use super::driver_shim::{Watcher, shimmed, watched};
 
 /// Different in every run, so that a result cannot be right by habit.
 pub(crate) fn seed() -> u32 {
-    let nanoseconds = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(1, |time| time.subsec_nanos());
+    let nanoseconds =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |time| time.subsec_nanos());
     nanoseconds ^ std::process::id()
 }
 
@@ -48,9 +47,7 @@ impl Counting {
             let (name, created) = match *name {
                 // Both of one command are destroyed one by one.
                 "vkCreateComputePipelines" => continue,
-                "vkCreateGraphicsPipelines" => {
-                    ("Pipeline", created + 2 * count("vkCreateComputePipelines"))
-                }
+                "vkCreateGraphicsPipelines" => ("Pipeline", created + 2 * count("vkCreateComputePipelines")),
                 "vkAllocateMemory" => {
                     assert_eq!(count("vkFreeMemory"), *created);
                     continue;
@@ -74,14 +71,8 @@ impl Counting {
 /// Also without callbacks, with whose absence no create and destroy command can differ (V43).
 pub(crate) fn v43_v44_each_object_that_is_created_is_destroyed(driver: &OpenDriver) -> Outcome {
     let counting = Counting::default();
-    let options = Options {
-        seed: seed(),
-        rounds: 2,
-        ..Options::default()
-    };
-    let ran = watched(&counting, || {
-        workload::run(&shimmed(driver), &options, &|_| {})
-    });
+    let options = Options { seed: seed(), rounds: 2, ..Options::default() };
+    let ran = watched(&counting, || workload::run(&shimmed(driver), &options, &|_| {}));
     ran.unwrap_or_else(|error| panic!("seed {}: {error}", options.seed));
     counting.assert_all_destroyed();
     Ok(())
@@ -91,10 +82,7 @@ pub(crate) fn v43_v44_each_object_that_is_created_is_destroyed(driver: &OpenDriv
 pub(crate) fn phases(
     driver: &OpenDriver,
     options: &Options,
-) -> (
-    Vec<&'static str>,
-    Result<workload::Report, workload::WorkloadError>,
-) {
+) -> (Vec<&'static str>, Result<workload::Report, workload::WorkloadError>) {
     let phases = RefCell::default();
     let ran = workload::run(driver, options, &|moment| {
         if let Moment::PhaseBegins(name) = moment {
@@ -105,34 +93,14 @@ pub(crate) fn phases(
 }
 
 pub(crate) fn phases_come_in_their_order(driver: &OpenDriver) -> Outcome {
-    let round = [
-        "resources",
-        "sub-allocation",
-        "pipelines",
-        "recording",
-        "submit",
-        "teardown",
-    ];
+    let round = ["resources", "sub-allocation", "pipelines", "recording", "submit", "teardown"];
     let of = |rounds| {
-        let options = Options {
-            seed: seed(),
-            rounds,
-            ..Options::default()
-        };
+        let options = Options { seed: seed(), rounds, ..Options::default() };
         let (phases, ran) = phases(driver, &options);
         assert!(ran.is_ok(), "{ran:?}");
         phases
     };
-    assert_eq!(
-        of(2),
-        [
-            &["instance", "device"][..],
-            &round,
-            &round,
-            &["defragmentation", "shutdown"]
-        ]
-        .concat()
-    );
+    assert_eq!(of(2), [&["instance", "device"][..], &round, &round, &["defragmentation", "shutdown"]].concat());
     assert_eq!(of(0), ["instance", "device", "shutdown"]);
     Ok(())
 }

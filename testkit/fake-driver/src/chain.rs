@@ -52,19 +52,11 @@ impl FakeChain {
             Scope::Device => Level::Device,
             Scope::Instance => Level::Instance,
         };
-        Level::ALL
-            .iter()
-            .filter(|level| **level >= first)
-            .find_map(|level| Some((*level, self.at(*level)?)))
+        Level::ALL.iter().filter(|level| **level >= first).find_map(|level| Some((*level, self.at(*level)?)))
     }
 
     /// A block from the most specific callbacks.
-    pub(crate) fn allocate(
-        &self,
-        size: usize,
-        align: usize,
-        scope: Scope,
-    ) -> Result<FakeBlock, OutOfMemory> {
+    pub(crate) fn allocate(&self, size: usize, align: usize, scope: Scope) -> Result<FakeBlock, OutOfMemory> {
         let (level, _) = self.most_specific(scope).ok_or(OutOfMemory)?;
         self.allocate_at(level, size, align, scope)
     }
@@ -79,13 +71,7 @@ impl FakeChain {
     ) -> Result<FakeBlock, OutOfMemory> {
         let host = self.at(level).ok_or(OutOfMemory)?;
         let at = NonNull::new(host.allocate(size, align, scope)).ok_or(OutOfMemory)?;
-        Ok(FakeBlock {
-            at,
-            size,
-            align,
-            scope,
-            level,
-        })
+        Ok(FakeBlock { at, size, align, scope, level })
     }
 
     /// Resizes the block to `size` bytes. On failure it is unchanged (V16).

@@ -8,7 +8,8 @@ use vk_callbacks::check::FindingKind;
 
 macro_rules! defects {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
-        /// A mistake of the fake driver, its application or a layer between them: one for each [`FindingKind`], with the same name.
+        /// A mistake of the fake driver, its application or a layer between them: one for each [`FindingKind`], with
+        /// the same name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Defect {
             $($(#[doc = $doc])+ $name,)*
@@ -66,7 +67,8 @@ defects! {
     ZeroAnswered,
     /// The driver reallocates with another alignment.
     OtherAlignment,
-    /// The application's allocator frees the old block though the reallocation failed, and returns it for the next request.
+    /// The application's allocator frees the old block though the reallocation failed, and returns it for the next
+    /// request.
     OldBlockGivenAway,
     /// The driver frees NULL, which is legal.
     NullFree,

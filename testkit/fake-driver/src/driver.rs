@@ -47,11 +47,7 @@ impl From<OutOfMemory> for i32 {
 
 impl From<FakeChain> for About {
     fn from(chain: FakeChain) -> Self {
-        Self {
-            chain,
-            cache: None,
-            deferred: None,
-        }
+        Self { chain, cache: None, deferred: None }
     }
 }
 
@@ -60,25 +56,13 @@ impl FakeDriver<'_> {
         self.defect == Some(defect)
     }
 
-    /// The allocators of a command on an object of this kind with `own` callbacks. An instance's and a device's own are at their
-    /// levels.
+    /// The allocators of a command on an object of this kind with `own` callbacks. An instance's and a device's own are
+    /// at their levels.
     pub(crate) const fn chain(&self, kind: FakeKind, own: Option<Host>) -> FakeChain {
         match kind {
-            FakeKind::Instance => FakeChain {
-                object: None,
-                device: None,
-                instance: own,
-            },
-            FakeKind::Device => FakeChain {
-                object: None,
-                device: own,
-                instance: self.instance,
-            },
-            _ => FakeChain {
-                object: own,
-                device: self.device,
-                instance: self.instance,
-            },
+            FakeKind::Instance => FakeChain { object: None, device: None, instance: own },
+            FakeKind::Device => FakeChain { object: None, device: own, instance: self.instance },
+            _ => FakeChain { object: own, device: self.device, instance: self.instance },
         }
     }
 
@@ -89,11 +73,7 @@ impl FakeDriver<'_> {
         about: impl Into<About>,
         body: impl FnOnce(&FakeChain) -> Answer<T>,
     ) -> Answer<T> {
-        let About {
-            chain,
-            cache,
-            deferred,
-        } = about.into();
+        let About { chain, cache, deferred } = about.into();
         let id = |host: Option<Host>| host.and_then(|host| host.id);
         let owners = Owners {
             object: id(chain.object),
@@ -130,20 +110,17 @@ impl FakeDriver<'_> {
 
     /// Any `vkCreate*` of one object.
     pub(crate) fn create(&self, kind: FakeKind, given: PassedCallbacks) -> Answer<Handle> {
-        let handle = self.command(kind.create(), self.chain(kind, given.copy()), |chain| {
-            build(chain, kind, given)
-        })?;
+        let handle = self.command(kind.create(), self.chain(kind, given.copy()), |chain| build(chain, kind, given))?;
         self.dispatch.created(kind, handle.number(), given.id());
         Ok(handle)
     }
 
-    /// Any `vkDestroy*`. It frees through the copy of the creating callbacks: the application passes compatible ones (V42), and these
-    /// are.
+    /// Any `vkDestroy*`. It frees through the copy of the creating callbacks: the application passes compatible ones
+    /// (V42), and these are.
     pub(crate) fn destroy(&self, handle: Handle, given: PassedCallbacks) {
         let (kind, number) = (handle.get().kind, handle.number());
         self.end(handle);
-        self.dispatch
-            .destroyed(kind, number, given.id(), kind.destroy());
+        self.dispatch.destroyed(kind, number, given.id(), kind.destroy());
     }
 
     /// Any `vkDestroy*`, without a report.

@@ -52,23 +52,11 @@ impl Handle {
     }
 
     /// Allocates all memory of an object; frees it if a part is refused.
-    pub(crate) fn create(
-        chain: &FakeChain,
-        kind: FakeKind,
-        given: PassedCallbacks,
-    ) -> Result<Self, OutOfMemory> {
+    pub(crate) fn create(chain: &FakeChain, kind: FakeKind, given: PassedCallbacks) -> Result<Self, OutOfMemory> {
         let scope = kind.scope();
         let state = chain.allocate(size_of::<FakeObject>(), align_of::<FakeObject>(), scope)?;
         let own = given.copy().or(chain.object);
-        let object = FakeObject {
-            kind,
-            own,
-            passed: given,
-            state,
-            parts: [None; PARTS],
-            next: None,
-            recorded: None,
-        };
+        let object = FakeObject { kind, own, passed: given, state, parts: [None; PARTS], next: None, recorded: None };
         let at = state.at.cast::<FakeObject>();
         // SAFETY: a new block of the size and alignment of a `FakeObject`.
         unsafe { at.write(object) };
@@ -95,13 +83,7 @@ impl Handle {
     fn free_memory(mut self, chain: &FakeChain) {
         let object = self.get_mut();
         let recorded = object.recorded.take();
-        for part in object
-            .parts
-            .iter_mut()
-            .rev()
-            .filter_map(Option::take)
-            .chain(recorded)
-        {
+        for part in object.parts.iter_mut().rev().filter_map(Option::take).chain(recorded) {
             chain.free(part);
         }
         let state = object.state;
@@ -110,13 +92,7 @@ impl Handle {
 
     /// Drops the last part without a free: a leak.
     pub(crate) fn forget_a_part(&mut self) {
-        if let Some(part) = self
-            .get_mut()
-            .parts
-            .iter_mut()
-            .rev()
-            .find(|part| part.is_some())
-        {
+        if let Some(part) = self.get_mut().parts.iter_mut().rev().find(|part| part.is_some()) {
             *part = None;
         }
     }

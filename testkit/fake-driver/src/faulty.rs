@@ -37,7 +37,8 @@ pub trait Interruption: Sync {
     fn run_concurrent_free(&self);
 }
 
-/// Callbacks with the defects of an application's allocator, around correct callbacks. Does not move while they are used.
+/// Callbacks with the defects of an application's allocator, around correct callbacks. Does not move while they are
+/// used.
 pub struct FaultyAllocator<'a> {
     inner: RawCallbacks,
     defect: Option<Defect>,
@@ -49,9 +50,7 @@ pub struct FaultyAllocator<'a> {
 
 impl fmt::Debug for FaultyAllocator<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultyAllocator")
-            .field("defect", &self.defect)
-            .finish_non_exhaustive()
+        f.debug_struct("FaultyAllocator").field("defect", &self.defect).finish_non_exhaustive()
     }
 }
 
@@ -61,18 +60,8 @@ impl<'a> FaultyAllocator<'a> {
     /// # Safety
     /// The functions of `inner` may be called from any thread as long as those of [`raw`](Self::raw) are.
     #[must_use]
-    pub const unsafe fn new(
-        inner: RawCallbacks,
-        defect: Option<Defect>,
-        interruption: &'a dyn Interruption,
-    ) -> Self {
-        Self {
-            inner,
-            defect,
-            interruption,
-            remembered: AtomicPtr::new(ptr::null_mut()),
-            _pinned: PhantomPinned,
-        }
+    pub const unsafe fn new(inner: RawCallbacks, defect: Option<Defect>, interruption: &'a dyn Interruption) -> Self {
+        Self { inner, defect, interruption, remembered: AtomicPtr::new(ptr::null_mut()), _pinned: PhantomPinned }
     }
 
     /// The C struct, without the function that a defect omits.
@@ -81,22 +70,10 @@ impl<'a> FaultyAllocator<'a> {
         let here = ptr::from_ref(self.get_ref()).cast_mut().cast();
         let whole = RawCallbacks::of_sink::<Self>(here);
         match self.defect {
-            Some(Defect::MissingAllocation) => RawCallbacks {
-                pfn_allocation: None,
-                ..whole
-            },
-            Some(Defect::MissingReallocation) => RawCallbacks {
-                pfn_reallocation: None,
-                ..whole
-            },
-            Some(Defect::MissingFree) => RawCallbacks {
-                pfn_free: None,
-                ..whole
-            },
-            Some(Defect::HalfInternal) => RawCallbacks {
-                pfn_internal_free: None,
-                ..whole
-            },
+            Some(Defect::MissingAllocation) => RawCallbacks { pfn_allocation: None, ..whole },
+            Some(Defect::MissingReallocation) => RawCallbacks { pfn_reallocation: None, ..whole },
+            Some(Defect::MissingFree) => RawCallbacks { pfn_free: None, ..whole },
+            Some(Defect::HalfInternal) => RawCallbacks { pfn_internal_free: None, ..whole },
             _ => whole,
         }
     }
@@ -111,16 +88,9 @@ impl CallbackSink for FaultyAllocator<'_> {
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
         match (self.defect, request.size, request.align) {
             (Some(Defect::MisalignedAnswer), _, MISALIGNED) => {
-                let block = self.pass_on(RawRequest {
-                    size: request.size + 2 * MISALIGNED,
-                    ..request
-                });
+                let block = self.pass_on(RawRequest { size: request.size + 2 * MISALIGNED, ..request });
                 self.remembered.store(block, SeqCst);
-                if block.is_null() {
-                    block
-                } else {
-                    block.wrapping_byte_add(MISALIGNED / 2)
-                }
+                if block.is_null() { block } else { block.wrapping_byte_add(MISALIGNED / 2) }
             }
             (Some(Defect::LiveBlockGivenAgain), ADDRESS_REUSED, _) => {
                 let before = self.remembered.swap(ptr::null_mut(), SeqCst);
@@ -131,9 +101,7 @@ impl CallbackSink for FaultyAllocator<'_> {
                 self.remembered.store(block, SeqCst);
                 block
             }
-            (Some(Defect::OldBlockGivenAway), ALSO_FREED_BEHIND, _) => {
-                self.remembered.swap(ptr::null_mut(), SeqCst)
-            }
+            (Some(Defect::OldBlockGivenAway), ALSO_FREED_BEHIND, _) => self.remembered.swap(ptr::null_mut(), SeqCst),
             (Some(Defect::OtherErrorAfterNull), REFUSED, _) => ptr::null_mut(),
             _ => self.pass_on(request),
         }

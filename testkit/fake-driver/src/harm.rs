@@ -6,9 +6,11 @@ use crate::chain::FakeChain;
 use crate::driver::FakeDriver;
 use crate::planted::SCENE;
 
-/// A mistake of the fake driver that [`FakeProgram::run_harming`](super::FakeProgram::run_harming) plants, once a round.
+/// A mistake of the fake driver that [`FakeProgram::run_harming`](super::FakeProgram::run_harming) plants, once a
+/// round.
 ///
-/// Each is about 64 bytes, aligned to 8, of scope command, which `vkMapMemory` allocates through the memory object's callbacks.
+/// Each is about 64 bytes, aligned to 8, of scope command, which `vkMapMemory` allocates through the memory object's
+/// callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Harm {
     /// `vkMapMemory` writes one byte behind the block, and frees it.
@@ -45,16 +47,10 @@ impl FakeDriver<'_> {
                 chain.free(block);
                 self.kept.put(block);
             }
-            ("vkUnmapMemory", Harm::LateWrite) => self
-                .kept
-                .remove()
-                .into_iter()
-                .for_each(|at| scribble(at.as_ptr().wrapping_add(3))),
-            ("vkUnmapMemory", Harm::FreedTwice) => self
-                .kept
-                .remove()
-                .into_iter()
-                .for_each(|at| own.free(at.as_ptr())),
+            ("vkUnmapMemory", Harm::LateWrite) => {
+                self.kept.remove().into_iter().for_each(|at| scribble(at.as_ptr().wrapping_add(3)))
+            }
+            ("vkUnmapMemory", Harm::FreedTwice) => self.kept.remove().into_iter().for_each(|at| own.free(at.as_ptr())),
             _ => {}
         }
     }
@@ -62,6 +58,7 @@ impl FakeDriver<'_> {
 
 /// A store that no optimiser removes.
 fn scribble(at: *mut u8) {
-    // SAFETY: the write is out of bounds on purpose; the caller of `run_harming` promised an allocator that stops or withstands it.
+    // SAFETY: the write is out of bounds on purpose; the caller of `run_harming` promised an allocator that stops or
+    // withstands it.
     unsafe { at.write_volatile(0x5a) };
 }

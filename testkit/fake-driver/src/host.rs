@@ -18,16 +18,13 @@ pub struct PassedCallbacks {
 
 impl PassedCallbacks {
     /// `pAllocator = NULL`.
-    pub const NONE: Self = Self {
-        raw: ptr::null(),
-        id: None,
-    };
+    pub const NONE: Self = Self { raw: ptr::null(), id: None };
 
     /// The struct at `raw`, with the owner `id`.
     ///
     /// # Safety
-    /// Until the fake program returned, the struct can be read and its functions may be called from any thread, with any arguments: a
-    /// planted defect passes illegal ones.
+    /// Until the fake program returned, the struct can be read and its functions may be called from any thread, with
+    /// any arguments: a planted defect passes illegal ones.
     #[must_use]
     pub const unsafe fn new(raw: *const RawCallbacks, id: OwnerId) -> Self {
         Self { raw, id: Some(id) }
@@ -48,10 +45,7 @@ impl PassedCallbacks {
     /// The struct by value, as a driver must keep it (V6).
     pub(crate) fn copy(self) -> Option<Host> {
         // SAFETY: `new` demands a struct that can be read, or it is NULL.
-        unsafe { self.raw.as_ref() }.map(|raw| Host {
-            raw: *raw,
-            id: self.id,
-        })
+        unsafe { self.raw.as_ref() }.map(|raw| Host { raw: *raw, id: self.id })
     }
 }
 
@@ -85,20 +79,10 @@ impl Host {
     }
 
     /// `pfnReallocation`; NULL without the function.
-    pub(crate) fn reallocate(
-        &self,
-        old: *mut u8,
-        size: usize,
-        align: usize,
-        scope: Scope,
-    ) -> *mut u8 {
+    pub(crate) fn reallocate(&self, old: *mut u8, size: usize, align: usize, scope: Scope) -> *mut u8 {
         let scope = raw(scope);
         // SAFETY: `PassedCallbacks::new` demands functions that may be called, with any arguments.
-        unsafe {
-            self.raw
-                .reallocation(old.cast(), RawRequest { size, align, scope })
-        }
-        .cast()
+        unsafe { self.raw.reallocation(old.cast(), RawRequest { size, align, scope }) }.cast()
     }
 
     /// `pfnFree`.
@@ -118,25 +102,14 @@ impl Host {
         self.free_if_any(self.allocate(size, align, scope));
     }
 
-    pub(crate) fn reallocate_and_free(
-        &self,
-        old: *mut u8,
-        size: usize,
-        align: usize,
-        scope: Scope,
-    ) {
+    pub(crate) fn reallocate_and_free(&self, old: *mut u8, size: usize, align: usize, scope: Scope) {
         self.free_if_any(self.reallocate(old, size, align, scope));
     }
 
     /// `pfnInternalAllocation` or `pfnInternalFree`, if there.
     pub(crate) fn notify(&self, event: NoticeEvent, size: usize, kind: i32, scope: Scope) {
         let scope = raw(scope);
-        let notice = RawNotice {
-            event,
-            size,
-            kind,
-            scope,
-        };
+        let notice = RawNotice { event, size, kind, scope };
         // SAFETY: `PassedCallbacks::new` demands functions that may be called, with any arguments.
         unsafe { self.raw.notification(notice) }
     }

@@ -84,56 +84,20 @@ impl FakeKind {
             Self::Buffer => ("VkBuffer", "vkCreateBuffer", "vkDestroyBuffer"),
             Self::Image => ("VkImage", "vkCreateImage", "vkDestroyImage"),
             Self::Fence => ("VkFence", "vkCreateFence", "vkDestroyFence"),
-            Self::SetLayout => (
-                "VkDescriptorSetLayout",
-                "vkCreateDescriptorSetLayout",
-                "vkDestroyDescriptorSetLayout",
-            ),
-            Self::PipelineLayout => (
-                "VkPipelineLayout",
-                "vkCreatePipelineLayout",
-                "vkDestroyPipelineLayout",
-            ),
-            Self::Template => (
-                "VkDescriptorUpdateTemplate",
-                "vkCreateDescriptorUpdateTemplate",
-                "vkDestroyDescriptorUpdateTemplate",
-            ),
-            Self::DescriptorPool => (
-                "VkDescriptorPool",
-                "vkCreateDescriptorPool",
-                "vkDestroyDescriptorPool",
-            ),
-            Self::CommandPool => (
-                "VkCommandPool",
-                "vkCreateCommandPool",
-                "vkDestroyCommandPool",
-            ),
-            Self::PipelineCache => (
-                "VkPipelineCache",
-                "vkCreatePipelineCache",
-                "vkDestroyPipelineCache",
-            ),
-            Self::Pipeline => (
-                "VkPipeline",
-                "vkCreateComputePipelines",
-                "vkDestroyPipeline",
-            ),
-            Self::Deferred => (
-                "VkDeferredOperationKHR",
-                "vkCreateDeferredOperationKHR",
-                "vkDestroyDeferredOperationKHR",
-            ),
-            Self::Set => (
-                "VkDescriptorSet",
-                "vkAllocateDescriptorSets",
-                "vkFreeDescriptorSets",
-            ),
-            Self::CommandBuffer => (
-                "VkCommandBuffer",
-                "vkAllocateCommandBuffers",
-                "vkFreeCommandBuffers",
-            ),
+            Self::SetLayout => ("VkDescriptorSetLayout", "vkCreateDescriptorSetLayout", "vkDestroyDescriptorSetLayout"),
+            Self::PipelineLayout => ("VkPipelineLayout", "vkCreatePipelineLayout", "vkDestroyPipelineLayout"),
+            Self::Template => {
+                ("VkDescriptorUpdateTemplate", "vkCreateDescriptorUpdateTemplate", "vkDestroyDescriptorUpdateTemplate")
+            }
+            Self::DescriptorPool => ("VkDescriptorPool", "vkCreateDescriptorPool", "vkDestroyDescriptorPool"),
+            Self::CommandPool => ("VkCommandPool", "vkCreateCommandPool", "vkDestroyCommandPool"),
+            Self::PipelineCache => ("VkPipelineCache", "vkCreatePipelineCache", "vkDestroyPipelineCache"),
+            Self::Pipeline => ("VkPipeline", "vkCreateComputePipelines", "vkDestroyPipeline"),
+            Self::Deferred => {
+                ("VkDeferredOperationKHR", "vkCreateDeferredOperationKHR", "vkDestroyDeferredOperationKHR")
+            }
+            Self::Set => ("VkDescriptorSet", "vkAllocateDescriptorSets", "vkFreeDescriptorSets"),
+            Self::CommandBuffer => ("VkCommandBuffer", "vkAllocateCommandBuffers", "vkFreeCommandBuffers"),
         }
     }
 

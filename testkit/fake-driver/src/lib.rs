@@ -6,9 +6,9 @@
 //!                                     .. <-- what the test puts around it <-- FaultyAllocator <+
 //! ```
 //!
-//! Correct by default: it copies callbacks by value, calls the most specific ones with the right scope, and frees everything. A test
-//! plants one [`Defect`] (driver, application, allocator or layer), or one [`Harm`] if a guard is used. A [`PlantedDriver`] plants
-//! those of a driver in a real one.
+//! Correct by default: it copies callbacks by value, calls the most specific ones with the right scope, and frees
+//! everything. A test plants one [`Defect`] (driver, application, allocator or layer), or one [`Harm`] if a guard is
+//! used. A [`PlantedDriver`] plants those of a driver in a real one.
 
 mod chain;
 mod defect;

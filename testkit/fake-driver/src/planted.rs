@@ -35,49 +35,37 @@ impl FakeDriver<'_> {
         };
         match (command, defect) {
             // The wrong callbacks.
-            ("vkCreateBuffer", Defect::CommandLessSpecific) => {
-                borrow(Level::Device, Scope::Command)
-            }
+            ("vkCreateBuffer", Defect::CommandLessSpecific) => borrow(Level::Device, Scope::Command),
             (SCENE, Defect::DeviceLessSpecific) => borrow(Level::Instance, Scope::Device),
             (SCENE, Defect::DeviceTooSpecific) => borrow(Level::Object, Scope::Device),
             (SCENE, Defect::InstanceElsewhere) => borrow(Level::Device, Scope::Instance),
-            (SCENE, Defect::CacheScopeElsewhere)
-            | ("vkMergePipelineCaches", Defect::CacheElsewhere) => {
+            (SCENE, Defect::CacheScopeElsewhere) | ("vkMergePipelineCaches", Defect::CacheElsewhere) => {
                 borrow(Level::Device, Scope::Cache)
             }
-            ("vkCreateBuffer", Defect::ObjectLessSpecific)
-            | ("vkAllocateDescriptorSets", Defect::PoolPassedOver) => {
+            ("vkCreateBuffer", Defect::ObjectLessSpecific) | ("vkAllocateDescriptorSets", Defect::PoolPassedOver) => {
                 borrow(Level::Device, Scope::Object)
             }
             ("vkCreateBuffer", Defect::DeviceScopeInCreate) => borrow(Level::Device, Scope::Device),
             (SCENE, Defect::ObjectOutsideCreate)
             | ("vkMergePipelineCaches", Defect::CacheAsObject)
             | ("vkUpdateDescriptorSets", Defect::DescriptorPoolElsewhere)
-            | ("vkEndCommandBuffer", Defect::CommandPoolElsewhere) => {
-                borrow(Level::Object, Scope::Object)
-            }
+            | ("vkEndCommandBuffer", Defect::CommandPoolElsewhere) => borrow(Level::Object, Scope::Object),
             ("vkCreateImage", Defect::OutsideChain) => self.stranger(Scope::Command),
             ("vkDeferredOperationJoinKHR", Defect::OutsideDeferred) => self.stranger(Scope::Object),
             (SCENE, Defect::UnknownUserData) => own.into_iter().for_each(|own| {
-                let at = own
-                    .with_user_data(ptr::without_provenance_mut(0x5a5a))
-                    .allocate(64, 8, Scope::Command);
+                let at = own.with_user_data(ptr::without_provenance_mut(0x5a5a)).allocate(64, 8, Scope::Command);
                 own.free_if_any(at);
             }),
             // Arguments.
-            (SCENE, Defect::BadAlignment) => own
-                .into_iter()
-                .for_each(|own| own.allocate_and_free(64, 24, Scope::Command)),
-            (SCENE, Defect::SizeZero) => own
-                .into_iter()
-                .for_each(|own| own.allocate_and_free(0, 8, Scope::Command)),
-            (SCENE, Defect::BadScope) => own
-                .into_iter()
-                .for_each(|own| own.free_if_any(own.allocate_raw(64, 8, NO_SUCH_SCOPE))),
-            (SCENE, Defect::NullFree) => own.into_iter().for_each(|own| own.free(ptr::null_mut())),
-            ("vkQueueWaitIdle" | "vkDeviceWaitIdle", _) => {
-                self.before_and_after_idle(command, chain)
+            (SCENE, Defect::BadAlignment) => {
+                own.into_iter().for_each(|own| own.allocate_and_free(64, 24, Scope::Command))
             }
+            (SCENE, Defect::SizeZero) => own.into_iter().for_each(|own| own.allocate_and_free(0, 8, Scope::Command)),
+            (SCENE, Defect::BadScope) => {
+                own.into_iter().for_each(|own| own.free_if_any(own.allocate_raw(64, 8, NO_SUCH_SCOPE)))
+            }
+            (SCENE, Defect::NullFree) => own.into_iter().for_each(|own| own.free(ptr::null_mut())),
+            ("vkQueueWaitIdle" | "vkDeviceWaitIdle", _) => self.before_and_after_idle(command, chain),
             _ => return self.misuse(command, defect, chain),
         }
         None
@@ -131,39 +119,23 @@ impl FakeDriver<'_> {
             // Blocks that stay.
             (SCENE, Defect::CommandBlockLeft) => self.kept.put(allocate(Scope::Command)?),
             ("vkUnmapMemory", Defect::CommandBlockLeft) => own.free(self.kept.remove()?.as_ptr()),
-            ("vkCreateBuffer", Defect::FreedInOtherCommand) => {
-                self.kept.put(allocate(Scope::Object)?)
-            }
-            ("vkBindBufferMemory", Defect::FreedInOtherCommand) => {
-                own.free(self.kept.remove()?.as_ptr())
-            }
+            ("vkCreateBuffer", Defect::FreedInOtherCommand) => self.kept.put(allocate(Scope::Object)?),
+            ("vkBindBufferMemory", Defect::FreedInOtherCommand) => own.free(self.kept.remove()?.as_ptr()),
             // Notifications.
-            (SCENE, Defect::InternalType) => {
-                own.notify(NoticeEvent::Allocated, 64, NO_SUCH_TYPE, Scope::Command)
-            }
+            (SCENE, Defect::InternalType) => own.notify(NoticeEvent::Allocated, 64, NO_SUCH_TYPE, Scope::Command),
             (SCENE, Defect::InternalNegative) => {
                 own.notify(NoticeEvent::Freed, 64, INTERNAL_EXECUTABLE, Scope::Command)
             }
-            (SCENE, Defect::InternalLeft) => own.notify(
-                NoticeEvent::Allocated,
-                64,
-                INTERNAL_EXECUTABLE,
-                Scope::Command,
-            ),
-            ("vkCreateFence", Defect::InternalAtEnd) => own.notify(
-                NoticeEvent::Allocated,
-                64,
-                INTERNAL_EXECUTABLE,
-                Scope::Object,
-            ),
-            (SCENE, Defect::NotifiedOnForeignThread) => self
-                .dispatch
-                .alongside(&mut || (), &|| notify_both(&device)),
+            (SCENE, Defect::InternalLeft) => {
+                own.notify(NoticeEvent::Allocated, 64, INTERNAL_EXECUTABLE, Scope::Command)
+            }
+            ("vkCreateFence", Defect::InternalAtEnd) => {
+                own.notify(NoticeEvent::Allocated, 64, INTERNAL_EXECUTABLE, Scope::Object)
+            }
+            (SCENE, Defect::NotifiedOnForeignThread) => self.dispatch.alongside(&mut || (), &|| notify_both(&device)),
             (SCENE, Defect::AskedOnForeignThread) => {
                 self.dispatch.alongside(&mut || (), &|| {
-                    allocate(Scope::Device)
-                        .into_iter()
-                        .for_each(|block| self.kept.put(block))
+                    allocate(Scope::Device).into_iter().for_each(|block| self.kept.put(block))
                 });
                 device.free(self.kept.remove()?.as_ptr());
             }
@@ -178,8 +150,7 @@ impl FakeDriver<'_> {
                 own.allocate_and_free(64, faulty::MISALIGNED, Scope::Command);
             }
             (SCENE, Defect::LiveBlockGivenAgain) => {
-                let blocks =
-                    [(); 2].map(|()| own.allocate(faulty::ADDRESS_REUSED, 8, Scope::Command));
+                let blocks = [(); 2].map(|()| own.allocate(faulty::ADDRESS_REUSED, 8, Scope::Command));
                 let [first, second] = blocks;
                 own.free(first);
                 if first != second {
@@ -192,10 +163,7 @@ impl FakeDriver<'_> {
             }
             (SCENE, Defect::OldBlockGivenAway) => {
                 let block = own.allocate(64, 8, Scope::Command);
-                if own
-                    .reallocate(block, faulty::REFUSED, 8, Scope::Command)
-                    .is_null()
-                {
+                if own.reallocate(block, faulty::REFUSED, 8, Scope::Command).is_null() {
                     own.allocate(faulty::ALSO_FREED_BEHIND, 8, Scope::Command);
                 }
                 own.free(block);
@@ -215,9 +183,7 @@ impl FakeDriver<'_> {
             return;
         };
         self.dispatch.alongside(
-            &mut || {
-                own.reallocate_and_free(block.at.as_ptr(), faulty::IN_TRANSIT, 8, Scope::Command)
-            },
+            &mut || own.reallocate_and_free(block.at.as_ptr(), faulty::IN_TRANSIT, 8, Scope::Command),
             &|| {
                 let _ = self.command("vkFlushMappedMemoryRanges", *chain, |_| {
                     self.dispatch.meet();
@@ -240,22 +206,15 @@ impl FakeDriver<'_> {
     /// The planted calls while no command runs.
     pub(crate) fn idle(&self) {
         let Some(device) = self.device else { return };
-        let chain = FakeChain {
-            object: None,
-            device: self.device,
-            instance: self.instance,
-        };
+        let chain = FakeChain { object: None, device: self.device, instance: self.instance };
         match self.defect {
             Some(Defect::NotifiedBetweenCommands) => notify_both(&device),
-            Some(Defect::AskedBetweenCommands) => chain
-                .allocate(64, 8, Scope::Device)
-                .into_iter()
-                .for_each(|b| self.kept.put(b)),
-            Some(Defect::FreedBetweenCommands) => self
-                .kept
-                .remove()
-                .into_iter()
-                .for_each(|at| device.free(at.as_ptr())),
+            Some(Defect::AskedBetweenCommands) => {
+                chain.allocate(64, 8, Scope::Device).into_iter().for_each(|b| self.kept.put(b))
+            }
+            Some(Defect::FreedBetweenCommands) => {
+                self.kept.remove().into_iter().for_each(|at| device.free(at.as_ptr()))
+            }
             _ => {}
         }
     }
@@ -264,16 +223,11 @@ impl FakeDriver<'_> {
     fn before_and_after_idle(&self, command: &str, chain: &FakeChain) {
         match (command, self.defect) {
             ("vkQueueWaitIdle", Some(Defect::FreedBetweenCommands)) => {
-                chain
-                    .allocate(64, 8, Scope::Device)
-                    .into_iter()
-                    .for_each(|block| self.kept.put(block));
+                chain.allocate(64, 8, Scope::Device).into_iter().for_each(|block| self.kept.put(block));
             }
             ("vkDeviceWaitIdle", Some(Defect::AskedBetweenCommands)) => {
                 let device = chain.device.zip(self.kept.remove());
-                device
-                    .into_iter()
-                    .for_each(|(device, at)| device.free(at.as_ptr()));
+                device.into_iter().for_each(|(device, at)| device.free(at.as_ptr()));
             }
             _ => {}
         }
@@ -286,8 +240,8 @@ fn notify_both(host: &Host) {
     }
 }
 
-/// A pointer that no allocator returned: into a block of 64 bytes, so that the bytes before it can be read. Blocks begin at multiples
-/// of 16, so it never was a block.
+/// A pointer that no allocator returned: into a block of 64 bytes, so that the bytes before it can be read. Blocks
+/// begin at multiples of 16, so it never was a block.
 fn inside(block: FakeBlock) -> *mut u8 {
     block.at.as_ptr().wrapping_add(40)
 }

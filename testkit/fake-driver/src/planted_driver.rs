@@ -13,9 +13,10 @@ use crate::host::PassedCallbacks;
 use crate::planted::SCENE;
 use crate::planted_state::PlantedState;
 
-/// The defects that `testkit/planted-driver` can have. Tests take them from here: that library and the reference driver, both linked into
-/// one program, would define the same names for the loader. The other defects are defects of the application or its allocator, of a layer or of an extension that the
-/// driver lacks, or need an application that changes its struct or blocks a thread inside a callback.
+/// The defects that `testkit/planted-driver` can have. Tests take them from here: that library and the reference
+/// driver, both linked into one program, would define the same names for the loader. The other defects are defects of
+/// the application or its allocator, of a layer or of an extension that the driver lacks, or need an application that
+/// changes its struct or blocks a thread inside a callback.
 pub const PLANTABLE: &[Defect] = &[
     Defect::UnknownUserData,
     Defect::OutsideChain,
@@ -64,7 +65,8 @@ pub const PLANTABLE: &[Defect] = &[
 /// The environment variable that names the defect.
 pub const VARIABLE: &CStr = c"STEWARD_DEFECT";
 
-/// A real driver with a planted [`Defect`]. It reports its commands and their callbacks; the planted calls happen there.
+/// A real driver with a planted [`Defect`]. It reports its commands and their callbacks; the planted calls happen
+/// there.
 pub struct PlantedDriver<'d> {
     defect: Defect,
     kept: &'d PlantedState,
@@ -84,9 +86,7 @@ pub struct CommandCallbacks {
 
 impl fmt::Debug for PlantedDriver<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlantedDriver")
-            .field("defect", &self.defect)
-            .finish_non_exhaustive()
+        f.debug_struct("PlantedDriver").field("defect", &self.defect).finish_non_exhaustive()
     }
 }
 
@@ -94,11 +94,7 @@ impl<'d> PlantedDriver<'d> {
     /// A driver with this defect. `dispatch` has the callbacks of other objects, and threads.
     #[must_use]
     pub const fn new(defect: Defect, kept: &'d PlantedState, dispatch: &'d dyn Dispatch) -> Self {
-        Self {
-            defect,
-            kept,
-            dispatch,
-        }
+        Self { defect, kept, dispatch }
     }
 
     /// The command of that name runs. Returns its planted error, if any.
@@ -138,11 +134,7 @@ impl<'d> PlantedDriver<'d> {
             instance,
             device,
         };
-        let chain = FakeChain {
-            object,
-            device,
-            instance,
-        };
+        let chain = FakeChain { object, device, instance };
         (driver, chain)
     }
 }

@@ -15,9 +15,7 @@ impl PlantedState {
     /// Without a block.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            block: AtomicPtr::new(ptr::null_mut()),
-        }
+        Self { block: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// Whether no block is kept.

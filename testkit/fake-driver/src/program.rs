@@ -50,15 +50,7 @@ impl FakeProgram {
     fn run_with(&self, dispatch: &dyn Dispatch, harm: Option<Harm>) -> Result<(), i32> {
         let kept = PlantedState::default();
         let Self { defect, habits, .. } = *self;
-        let mut driver = FakeDriver {
-            dispatch,
-            kept: &kept,
-            defect,
-            harm,
-            habits,
-            instance: None,
-            device: None,
-        };
+        let mut driver = FakeDriver { dispatch, kept: &kept, defect, harm, habits, instance: None, device: None };
         let given = dispatch.allocator(FakeKind::Instance);
         let instance = driver.create(FakeKind::Instance, given)?;
         driver.instance = instance.get().own;
@@ -68,11 +60,7 @@ impl FakeProgram {
     }
 
     fn with_instance(&self, mut driver: FakeDriver<'_>) -> Answer<()> {
-        driver.look(
-            "vkEnumeratePhysicalDevices",
-            FakeKind::Instance,
-            driver.instance,
-        )?;
+        driver.look("vkEnumeratePhysicalDevices", FakeKind::Instance, driver.instance)?;
         let given = driver.dispatch.allocator(FakeKind::Device);
         let device = driver.create(FakeKind::Device, given)?;
         // If the device has none of its own, the instance's follow.
@@ -84,10 +72,7 @@ impl FakeProgram {
 }
 
 fn round(driver: FakeDriver<'_>) -> Answer<()> {
-    let mut made = CreatedObject {
-        driver,
-        objects: [None; 24],
-    };
+    let mut made = CreatedObject { driver, objects: [None; 24] };
     let answer = made.fill();
     made.destroy_all();
     answer
@@ -120,19 +105,13 @@ impl CreatedObject<'_> {
         }
         driver.look("vkBindBufferMemory", FakeKind::Buffer, own)?;
         let mapped = driver.look(SCENE, FakeKind::Memory, memory.get().own);
-        if !driver.planted(Defect::OutOfMemoryWithoutNull)
-            && !driver.planted(Defect::OtherErrorAfterNull)
-        {
+        if !driver.planted(Defect::OutOfMemoryWithoutNull) && !driver.planted(Defect::OtherErrorAfterNull) {
             mapped?;
         }
         driver.look("vkUnmapMemory", FakeKind::Memory, memory.get().own)?;
         if driver.habits {
             // vkDestroyBuffer(VK_NULL_HANDLE) does nothing.
-            driver.command(
-                FakeKind::Buffer.destroy(),
-                driver.chain(FakeKind::Buffer, buffer.get().own),
-                |_| Ok(()),
-            )?;
+            driver.command(FakeKind::Buffer.destroy(), driver.chain(FakeKind::Buffer, buffer.get().own), |_| Ok(()))?;
         }
         Ok(())
     }
@@ -155,18 +134,10 @@ impl CreatedObject<'_> {
         let driver = self.driver;
         let cache = self.create(FakeKind::PipelineCache)?;
         let given = driver.dispatch.allocator(FakeKind::Pipeline);
-        for pipeline in driver
-            .create_pipelines(&cache, given)?
-            .into_iter()
-            .flatten()
-        {
+        for pipeline in driver.create_pipelines(&cache, given)?.into_iter().flatten() {
             self.push(pipeline, given);
         }
-        driver.look(
-            "vkMergePipelineCaches",
-            FakeKind::PipelineCache,
-            cache.get().own,
-        )?;
+        driver.look("vkMergePipelineCaches", FakeKind::PipelineCache, cache.get().own)?;
         let operation = self.create(FakeKind::Deferred)?;
         let mut deferred = driver.defer(operation, given)?;
         let joined = driver.join(&mut deferred);
@@ -184,19 +155,10 @@ impl CreatedObject<'_> {
         };
         for _ in 0..2 {
             driver.forget_recorded("vkBeginCommandBuffer", &mut buffer);
-            for command in [
-                "vkCmdBindPipeline",
-                "vkCmdBindDescriptorSets",
-                "vkCmdPushConstants",
-                "vkCmdDispatch",
-            ] {
+            for command in ["vkCmdBindPipeline", "vkCmdBindDescriptorSets", "vkCmdPushConstants", "vkCmdDispatch"] {
                 driver.record(command, &mut buffer)?;
             }
-            driver.look(
-                "vkEndCommandBuffer",
-                FakeKind::CommandBuffer,
-                pool.get().own,
-            )?;
+            driver.look("vkEndCommandBuffer", FakeKind::CommandBuffer, pool.get().own)?;
         }
         driver.forget_recorded("vkResetCommandBuffer", &mut buffer);
         driver.look("vkTrimCommandPool", FakeKind::CommandPool, pool.get().own)?;
@@ -206,11 +168,7 @@ impl CreatedObject<'_> {
 
     /// Creates an object that is destroyed at the end.
     fn create(&mut self, kind: FakeKind) -> Answer<Handle> {
-        let given = if self.goes_without(kind) {
-            PassedCallbacks::NONE
-        } else {
-            self.driver.dispatch.allocator(kind)
-        };
+        let given = if self.goes_without(kind) { PassedCallbacks::NONE } else { self.driver.dispatch.allocator(kind) };
         let handle = self.driver.create(kind, given)?;
         self.push(handle, given);
         Ok(handle)
@@ -218,17 +176,10 @@ impl CreatedObject<'_> {
 
     /// Images never have callbacks; a fence has none if a function would be missing.
     fn goes_without(&self, kind: FakeKind) -> bool {
-        let lacking = [
-            Defect::MissingAllocation,
-            Defect::MissingReallocation,
-            Defect::MissingFree,
-            Defect::HalfInternal,
-        ];
+        let lacking =
+            [Defect::MissingAllocation, Defect::MissingReallocation, Defect::MissingFree, Defect::HalfInternal];
         kind == FakeKind::Image
-            || kind == FakeKind::Fence
-                && lacking
-                    .into_iter()
-                    .any(|defect| self.driver.planted(defect))
+            || kind == FakeKind::Fence && lacking.into_iter().any(|defect| self.driver.planted(defect))
     }
 
     fn push(&mut self, handle: Handle, given: PassedCallbacks) {
@@ -246,20 +197,14 @@ impl CreatedObject<'_> {
             match (kind, driver.defect) {
                 (FakeKind::Fence, Some(Defect::LiveAtEnd)) => {}
                 (FakeKind::Fence, Some(Defect::InternalAtEnd)) => driver.end(handle),
-                (FakeKind::Fence, Some(Defect::OtherGroupAtDestroy)) => {
-                    driver.destroy(handle, others)
-                }
-                (FakeKind::Fence, Some(Defect::NoneAtDestroy)) => {
-                    driver.destroy(handle, PassedCallbacks::NONE)
-                }
+                (FakeKind::Fence, Some(Defect::OtherGroupAtDestroy)) => driver.destroy(handle, others),
+                (FakeKind::Fence, Some(Defect::NoneAtDestroy)) => driver.destroy(handle, PassedCallbacks::NONE),
                 (FakeKind::Image, Some(Defect::OnlyAtDestroy)) => driver.destroy(handle, others),
                 (FakeKind::Fence, Some(Defect::UnknownHandle)) => {
                     driver.destroy(handle, given);
                     let chain = driver.chain(kind, given.copy());
                     let _ = driver.command(kind.destroy(), chain, |_| Ok(()));
-                    driver
-                        .dispatch
-                        .destroyed(kind, number, given.id(), kind.destroy());
+                    driver.dispatch.destroyed(kind, number, given.id(), kind.destroy());
                 }
                 _ => driver.destroy(handle, given),
             }

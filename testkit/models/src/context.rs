@@ -24,12 +24,7 @@ impl ContextNode {
     /// Never freed, so that a mutant cannot do real harm.
     pub(crate) fn new(serial: u64) -> &'static Self {
         let rows = [const { AccountRow::new() }; Scope::COUNT];
-        Box::leak(Box::new(Self {
-            serial,
-            rows,
-            holds: AtomicU8::new(0),
-            alive: UnsafeCell::new(true),
-        }))
+        Box::leak(Box::new(Self { serial, rows, holds: AtomicU8::new(0), alive: UnsafeCell::new(true) }))
     }
 
     fn used(&self) {
@@ -41,12 +36,7 @@ impl ContextNode {
     /// As the last reference to a node does: no thread's table may name it after this.
     pub(crate) fn end(&self) {
         if self.holds.load(Ordering::Relaxed) != 0 {
-            evict(Scope::ALL.map(|scope| {
-                (
-                    &self.rows[scope.index()],
-                    self.serial << 3 | scope.index() as u64,
-                )
-            }));
+            evict(Scope::ALL.map(|scope| (&self.rows[scope.index()], self.serial << 3 | scope.index() as u64)));
         }
         // SAFETY: loom panics where a use is not ordered with this.
         self.alive.with_mut(|alive| unsafe { *alive = false });

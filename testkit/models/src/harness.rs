@@ -50,11 +50,7 @@ static MUTANT: AtomicU8 = AtomicU8::new(Mutant::None as u8);
 static BEFORE_LOADS: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn fences() -> Fences {
-    if BEFORE_LOADS.load(Ordering::Relaxed) {
-        Fences::BeforeLoads
-    } else {
-        Fences::AfterStores
-    }
+    if BEFORE_LOADS.load(Ordering::Relaxed) { Fences::BeforeLoads } else { Fences::AfterStores }
 }
 
 /// Which run of which model this is.
@@ -90,10 +86,7 @@ pub(crate) fn holds_and_catches(mutant: Mutant, model: fn()) {
     assert!(orders > 10, "only {orders} orders: the threads hardly met");
     let caught = explore(mutant, model).is_err();
     MUTANT.store(Mutant::None as u8, Ordering::Relaxed);
-    assert!(
-        caught,
-        "{mutant:?} went unnoticed: the model proves nothing"
-    );
+    assert!(caught, "{mutant:?} went unnoticed: the model proves nothing");
     println!("{orders} orders; {mutant:?} caught");
 }
 

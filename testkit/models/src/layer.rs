@@ -1,4 +1,5 @@
-//! What the layer's threads count side by side: a peak that begins anew, kinds whose numbers an update writes, and live blocks.
+//! What the layer's threads count side by side: a peak that begins anew, kinds whose numbers an update writes, and live
+//! blocks.
 
 #[path = "../../../vk-layer/src/state/changed.rs"]
 mod changed;
@@ -37,7 +38,8 @@ fn ly22_a_block_that_comes_while_a_phase_begins_is_in_its_peak() {
     });
 }
 
-/// One block is moved by a thread, and by another one, in other lines, while a third looks: there is a block at any time.
+/// One block is moved by a thread, and by another one, in other lines, while a third looks: there is a block at any
+/// time.
 #[test]
 fn a_block_that_moves_is_live_at_any_time() {
     holds_and_catches(Mutant::RelaxedExchanges, || {
@@ -57,7 +59,8 @@ fn a_block_that_moves_is_live_at_any_time() {
     });
 }
 
-/// A command counts and says so, of a kind that was changed before; the update that is under way writes that, or the next one will.
+/// A command counts and says so, of a kind that was changed before; the update that is under way writes that, or the
+/// next one will.
 #[test]
 fn ly35_an_update_has_what_a_command_counted_or_leaves_it_to_the_next() {
     holds_and_catches(Mutant::RelaxedExchanges, || {

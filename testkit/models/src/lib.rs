@@ -1,6 +1,7 @@
 //! Loom models of the accounts, of device contexts in use and release, and of regions that
-//! are moved, and of what the layer counts and keeps: small programs of two or three threads, run in every order that the memory model allows (up to three
-//! preemptions), over the source files of alloc-core, gpu-suballoc, vk-callbacks and vk-layer.
+//! are moved, and of what the layer counts and keeps: small programs of two or three threads, run in every order that
+//! the memory model allows (up to three preemptions), over the source files of alloc-core, gpu-suballoc, vk-callbacks
+//! and vk-layer.
 //!
 //! ```text
 //!   alloc-core/src/account/{entry,row,table,registry}.rs, scope.rs      included by path, unchanged
@@ -13,14 +14,11 @@
 //!   loom's atomics             a node that knows whether it is alive; threads that carry their table
 //! ```
 //!
-//! alloc-core's atomics are made in constants and statics, which loom's cannot be: `sync` makes each anew, in every run, when it
-//! is first used. Each model has a mutant that it must catch: orderings made relaxed, a lock that does not lock, an exchange that is two steps.
+//! alloc-core's atomics are made in constants and statics, which loom's cannot be: `sync` makes each anew, in every
+//! run, when it is first used. Each model has a mutant that it must catch: orderings made relaxed, a lock that does not
+//! lock, an exchange that is two steps.
 #![cfg(test)]
-#![expect(
-    dead_code,
-    unreachable_pub,
-    reason = "the files are taken in whole, and the models use part of them"
-)]
+#![expect(dead_code, unreachable_pub, reason = "the files are taken in whole, and the models use part of them")]
 
 mod account;
 mod context;

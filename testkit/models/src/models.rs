@@ -1,4 +1,5 @@
-//! The programs. A reading while others work is never negative and never more than was ever taken; when all have ended it is exact.
+//! The programs. A reading while others work is never negative and never more than was ever taken; when all have ended
+//! it is exact.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
@@ -80,14 +81,12 @@ fn a_thread_that_ends_is_counted_once() {
         reader.join().expect("the reader ends");
         worker.join().expect("the worker ends");
         let usage = account(node);
-        assert_eq!(
-            (usage.live_bytes, usage.live_blocks, usage.total_bytes),
-            (8, 1, 8)
-        );
+        assert_eq!((usage.live_bytes, usage.live_blocks, usage.total_bytes), (8, 1, 8));
     });
 }
 
-/// The worker's entry for the dying node is evicted by the one who ends it, or by the worker itself, who needs the place.
+/// The worker's entry for the dying node is evicted by the one who ends it, or by the worker itself, who needs the
+/// place.
 #[test]
 fn a_node_that_ends_is_not_used_by_a_thread_that_evicts_it() {
     holds_and_catches(Mutant::NoLocks, || {
@@ -129,9 +128,6 @@ fn two_threads_that_start_and_end_at_once_are_both_counted() {
             thread.join().expect("a thread ends");
         }
         let usage = account(node);
-        assert_eq!(
-            (usage.live_bytes, usage.live_blocks, usage.total_bytes),
-            (24, 2, 24)
-        );
+        assert_eq!((usage.live_bytes, usage.live_blocks, usage.total_bytes), (24, 2, 24));
     });
 }

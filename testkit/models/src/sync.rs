@@ -1,8 +1,8 @@
 //! Atomics and the lock under alloc-core's names, made of loom's.
 //!
-//! alloc-core makes its cells in constants and statics. Here such a cell holds nothing but its first value, and takes an atomic of
-//! loom's from a store when it is first used in a run; the store is filled before the first thread starts, because loom
-//! counts making a cell as writing to it.
+//! alloc-core makes its cells in constants and statics. Here such a cell holds nothing but its first value, and takes
+//! an atomic of loom's from a store when it is first used in a run; the store is filled before the first thread starts,
+//! because loom counts making a cell as writing to it.
 
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
@@ -30,12 +30,8 @@ impl<T> PerRun<T> {
         match *slot {
             Some((run, cell)) if run == harness::run() => cell,
             _ => {
-                let cell = stock
-                    .0
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .pop()
-                    .expect("the stock is large enough");
+                let cell =
+                    stock.0.lock().unwrap_or_else(PoisonError::into_inner).pop().expect("the stock is large enough");
                 *slot = Some((harness::run(), cell));
                 cell
             }
@@ -86,24 +82,17 @@ fn stored(ordering: Ordering) -> Ordering {
 }
 
 fn acquired(ordering: Ordering) -> Ordering {
-    if ordering == Ordering::SeqCst {
-        Ordering::Acquire
-    } else {
-        ordering
-    }
+    if ordering == Ordering::SeqCst { Ordering::Acquire } else { ordering }
 }
 
-/// Loom does not know sequentially consistent accesses, but fences: one after each store and none before a load, and, in a second round, the
-/// other way round. What is too weak on either side is seen in one of the two.
+/// Loom does not know sequentially consistent accesses, but fences: one after each store and none before a load, and,
+/// in a second round, the other way round. What is too weak on either side is seen in one of the two.
 fn fenced(ordering: Ordering) {
     fence(ordering, Fences::AfterStores);
 }
 
 fn fence(ordering: Ordering, fences: Fences) {
-    if ordering == Ordering::SeqCst
-        && harness::fences() == fences
-        && harness::mutant() != Mutant::NoFences
-    {
+    if ordering == Ordering::SeqCst && harness::fences() == fences && harness::mutant() != Mutant::NoFences {
         loom::sync::atomic::fence(Ordering::SeqCst);
     }
 }
@@ -152,17 +141,10 @@ macro_rules! atomic {
 
             pub(crate) const fn new(first: $value) -> Self {
                 assert!(first == 0 || first == 1);
-                Self {
-                    first,
-                    cell: PerRun::new(),
-                }
+                Self { first, cell: PerRun::new() }
             }
             fn cell(&self) -> &'static loom::sync::atomic::$name {
-                self.cell.get(if self.first == 0 {
-                    Self::ZEROS
-                } else {
-                    Self::ONES
-                })
+                self.cell.get(if self.first == 0 { Self::ZEROS } else { Self::ONES })
             }
             pub(crate) fn load(&self, ordering: Ordering) -> $value {
                 fence(ordering, Fences::BeforeLoads);
@@ -212,9 +194,7 @@ macro_rules! atomic {
                     }
                     return if found == from { Ok(found) } else { Err(found) };
                 }
-                let found =
-                    self.cell()
-                        .compare_exchange(from, to, exchanged(ordering), acquired(failed));
+                let found = self.cell().compare_exchange(from, to, exchanged(ordering), acquired(failed));
                 fenced(ordering);
                 found
             }
@@ -245,26 +225,18 @@ impl<T> Default for AtomicPtr<T> {
 impl<T> AtomicPtr<T> {
     pub(crate) const fn new(first: *mut T) -> Self {
         assert!(first.is_null());
-        Self {
-            cell: PerRun::new(),
-            to: PhantomData,
-        }
+        Self { cell: PerRun::new(), to: PhantomData }
     }
     pub(crate) fn load(&self, ordering: Ordering) -> *mut T {
         fence(ordering, Fences::BeforeLoads);
         std::ptr::with_exposed_provenance_mut(self.cell.get(&POINTERS).load(acquired(ordering)))
     }
     pub(crate) fn store(&self, value: *mut T, ordering: Ordering) {
-        self.cell
-            .get(&POINTERS)
-            .store(value.expose_provenance(), stored(ordering));
+        self.cell.get(&POINTERS).store(value.expose_provenance(), stored(ordering));
         fenced(ordering);
     }
     pub(crate) fn swap(&self, value: *mut T, ordering: Ordering) -> *mut T {
-        let before = self
-            .cell
-            .get(&POINTERS)
-            .swap(value.expose_provenance(), exchanged(ordering));
+        let before = self.cell.get(&POINTERS).swap(value.expose_provenance(), exchanged(ordering));
         fenced(ordering);
         std::ptr::with_exposed_provenance_mut(before)
     }
@@ -276,16 +248,9 @@ impl<T> AtomicPtr<T> {
         failed: Ordering,
     ) -> Result<*mut T, *mut T> {
         let (from, to) = (from.expose_provenance(), to.expose_provenance());
-        let found = self.cell.get(&POINTERS).compare_exchange(
-            from,
-            to,
-            exchanged(ordering),
-            acquired(failed),
-        );
+        let found = self.cell.get(&POINTERS).compare_exchange(from, to, exchanged(ordering), acquired(failed));
         fenced(ordering);
-        found
-            .map(std::ptr::with_exposed_provenance_mut)
-            .map_err(std::ptr::with_exposed_provenance_mut)
+        found.map(std::ptr::with_exposed_provenance_mut).map_err(std::ptr::with_exposed_provenance_mut)
     }
 }
 
@@ -307,9 +272,7 @@ impl Lock {
         if harness::mutant() == Mutant::NoLocks {
             return Held { _guard: None };
         }
-        Held {
-            _guard: self.0.get(&LOCKS).lock().ok(),
-        }
+        Held { _guard: self.0.get(&LOCKS).lock().ok() }
     }
 
     pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
@@ -317,9 +280,7 @@ impl Lock {
             return Some(Held { _guard: None });
         }
         let guard = self.0.get(&LOCKS).try_lock().ok()?;
-        Some(Held {
-            _guard: Some(guard),
-        })
+        Some(Held { _guard: Some(guard) })
     }
 
     /// For a fork, which no model has.
@@ -358,20 +319,12 @@ pub(crate) struct HeldState<'g, T> {
 
 impl<T> StateMutex<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Self {
-            lock: Lock::new(),
-            watched: PerRun::new(),
-            value: std::cell::UnsafeCell::new(value),
-        }
+        Self { lock: Lock::new(), watched: PerRun::new(), value: std::cell::UnsafeCell::new(value) }
     }
 
     pub(crate) fn lock(&self) -> HeldState<'_, T> {
         let lock = self.lock.lock();
-        HeldState {
-            value: &self.value,
-            _watched: self.watched.get(&WATCHED).0.get_mut(),
-            _lock: lock,
-        }
+        HeldState { value: &self.value, _watched: self.watched.get(&WATCHED).0.get_mut(), _lock: lock }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Defects that can be planted by name, with `STEWARD_DEFECT`: those of the fake driver that a real interface can carry
-//! (RD15). The fake driver says what each defect does; this file says in which command, and with the callbacks of which object.
+//! (RD15). The fake driver says what each defect does; this file says in which command, and with the callbacks of which
+//! object.
 //!
-//! Only commands of the process's first thread go wrong. A defect between commands happens at the end of another thread.
+//! Only commands of the process's first thread go wrong. A defect between commands happens at the end of another
+//! thread.
 
 use core::cell::Cell;
 use core::ffi::CStr;
@@ -11,8 +13,7 @@ use std::thread;
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use fake_driver::{
-    CommandCallbacks, Defect, Dispatch, FakeKind, PLANTABLE, PassedCallbacks, PlantedDriver,
-    PlantedState, VARIABLE,
+    CommandCallbacks, Defect, Dispatch, FakeKind, PLANTABLE, PassedCallbacks, PlantedDriver, PlantedState, VARIABLE,
 };
 use vk_callbacks::OwnerId;
 use vk_callbacks::driver::{DeviceDomain, InstanceDomain};
@@ -105,9 +106,7 @@ fn scene(defect: Defect, command: &str) -> Option<(&'static str, Whose)> {
         ("end_command_buffer", _) => ("vkEndCommandBuffer", Whose::CommandPool),
         ("create_buffer", _) => ("vkCreateBuffer", Whose::Own),
         ("create_image", _) => ("vkCreateImage", Whose::Own),
-        ("create_descriptor_update_template", _) => {
-            ("vkCreateDescriptorUpdateTemplate", Whose::Own)
-        }
+        ("create_descriptor_update_template", _) => ("vkCreateDescriptorUpdateTemplate", Whose::Own),
         _ => return None,
     })
 }
@@ -167,9 +166,7 @@ pub(crate) fn bypassing_domains() -> Option<&'static (InstanceDomain<'static>, D
         instance.ok().zip(device.ok())
     };
     let wanted = planted() == Some(Defect::PoolNeverAsked);
-    wanted
-        .then(|| BYPASSING.get_or_init(domains).as_ref())
-        .flatten()
+    wanted.then(|| BYPASSING.get_or_init(domains).as_ref()).flatten()
 }
 
 /// At the end of a thread that created a buffer the driver acts outside of any command.
@@ -187,10 +184,7 @@ impl Drop for EndOfThread {
 /// Work between commands begins, or ends, in a command.
 fn around_idle_threads(defect: Defect, command: &str) {
     use Defect::{AskedBetweenCommands, FreedBetweenCommands, NotifiedBetweenCommands};
-    if !matches!(
-        defect,
-        AskedBetweenCommands | FreedBetweenCommands | NotifiedBetweenCommands
-    ) {
+    if !matches!(defect, AskedBetweenCommands | FreedBetweenCommands | NotifiedBetweenCommands) {
         return;
     }
     let kept = *kept();
@@ -214,7 +208,8 @@ fn around_idle_threads(defect: Defect, command: &str) {
 impl Kept {
     fn passed(&self, whose: Whose) -> PassedCallbacks {
         match &self.0[whose as usize] {
-            // SAFETY: the struct lies in this value, which outlives its use; its functions are called while their device lives.
+            // SAFETY: the struct lies in this value, which outlives its use; its functions are called while their
+            // device lives.
             Some(raw) => unsafe { PassedCallbacks::new(raw, OwnerId::fresh()) },
             None => PassedCallbacks::NONE,
         }

@@ -11,9 +11,7 @@ pub struct Aim<T> {
 
 impl<T> fmt::Debug for Aim<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Aim")
-            .field("visits", &self.visits)
-            .finish_non_exhaustive()
+        f.debug_struct("Aim").field("visits", &self.visits).finish_non_exhaustive()
     }
 }
 
@@ -21,10 +19,7 @@ impl<T> Aim<T> {
     /// At no object.
     #[must_use]
     pub const fn idle() -> Self {
-        Self {
-            object: Cell::new(None),
-            visits: Cell::new(0),
-        }
+        Self { object: Cell::new(None), visits: Cell::new(0) }
     }
 
     /// Aims at another object; the one before comes back.

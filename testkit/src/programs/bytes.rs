@@ -17,12 +17,7 @@ impl<'a> Bytes<'a> {
 
     /// A choice among `count`; 0 when `count` is 0.
     pub fn below(&mut self, count: usize) -> Option<usize> {
-        let wide = usize::from(self.next()?)
-            | if count > 256 {
-                usize::from(self.next()?) << 8
-            } else {
-                0
-            };
+        let wide = usize::from(self.next()?) | if count > 256 { usize::from(self.next()?) << 8 } else { 0 };
         Some(wide.checked_rem(count).unwrap_or(0))
     }
 

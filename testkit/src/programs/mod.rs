@@ -1,8 +1,9 @@
-//! What programs of operations share: they are decoded from bytes, and run on the real thing and on a naive model beside it, which lie in
-//! the tests of each crate.
+//! What programs of operations share: they are decoded from bytes, and run on the real thing and on a naive model
+//! beside it, which lie in the tests of each crate.
 //!
-//! The same bytes always mean the same program, so a fuzzer's find is replayed by `cargo test` from `testkit/seeds/<target>/`. What is to
-//! be kept beyond the next change of the decoding is written as text, under `testkit/seeds/named/<target>/`.
+//! The same bytes always mean the same program, so a fuzzer's find is replayed by `cargo test` from
+//! `testkit/seeds/<target>/`. What is to be kept beyond the next change of the decoding is written as text, under
+//! `testkit/seeds/named/<target>/`.
 
 mod aim;
 mod bytes;
@@ -48,13 +49,7 @@ impl Ran {
     /// Otherwise.
     #[track_caller]
     pub fn assert_meaningful(&self) {
-        assert!(
-            self.operations > 0 && self.compared > 0,
-            "nothing was run: {self:?}"
-        );
-        assert!(
-            self.succeeded * 2 >= self.operations,
-            "fewer than half of the operations took effect: {self:?}"
-        );
+        assert!(self.operations > 0 && self.compared > 0, "nothing was run: {self:?}");
+        assert!(self.succeeded * 2 >= self.operations, "fewer than half of the operations took effect: {self:?}");
     }
 }

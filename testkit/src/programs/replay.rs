@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::programs::{Ran, Tried};
 use crate::rng::Rng;
 
-/// So many random cases, or as few as the environment variable `PROPTEST_CASES` allows: where a system is tested, and not arithmetic.
+/// So many random cases, or as few as the environment variable `PROPTEST_CASES` allows: where a system is tested, and
+/// not arithmetic.
 #[must_use]
 pub fn cases(most: u64) -> u64 {
     let allowed = std::env::var("PROPTEST_CASES").ok();
@@ -14,11 +15,12 @@ pub fn cases(most: u64) -> u64 {
     allowed.map_or(most, |allowed: u64| allowed.min(most))
 }
 
-/// Runs `program` on every file under `testkit/seeds/<target>/`, then on `random` programs of up to 512 random bytes, and
-/// checks that the random ones were worth it.
+/// Runs `program` on every file under `testkit/seeds/<target>/`, then on `random` programs of up to 512 random bytes,
+/// and checks that the random ones were worth it.
 ///
 /// # Panics
-/// When a program panics, after printing which; when there is no seed; when fewer than half of the operations took effect.
+/// When a program panics, after printing which; when there is no seed; when fewer than half of the operations took
+/// effect.
 pub fn replay(target: &str, random: u64, mut program: impl FnMut(&[u8]) -> Ran) -> Ran {
     replay_seeds(target, |bytes| {
         program(bytes);
@@ -61,16 +63,12 @@ pub fn replay_named(target: &str, mut program: impl FnMut(&str)) {
     });
 }
 
-/// Runs `program` on random programs of `len` bytes until at least `operations` were run, and checks that they were worth it.
+/// Runs `program` on random programs of `len` bytes until at least `operations` were run, and checks that they were
+/// worth it.
 ///
 /// # Panics
 /// As [`replay`]; without seeds.
-pub fn random(
-    target: &str,
-    operations: u64,
-    len: usize,
-    mut program: impl FnMut(&[u8]) -> Ran,
-) -> Ran {
+pub fn random(target: &str, operations: u64, len: usize, mut program: impl FnMut(&[u8]) -> Ran) -> Ran {
     let mut all = Ran::default();
     let mut number = 0;
     while all.operations < operations {
@@ -84,8 +82,8 @@ pub fn random(
     all
 }
 
-/// Runs `program` on random programs of each of `lens` bytes, `operations` of either length; with `STEWARD_LONG` (for release builds)
-/// 250 times as many. Short programs meet what only beginnings have, long ones what is full.
+/// Runs `program` on random programs of each of `lens` bytes, `operations` of either length; with `STEWARD_LONG` (for
+/// release builds) 250 times as many. Short programs meet what only beginnings have, long ones what is full.
 ///
 /// What they met, and whether the run was long.
 ///
@@ -121,13 +119,9 @@ pub fn seeds_met(target: &str, mut program: impl FnMut(&[u8]) -> (Ran, Tried)) -
 }
 
 fn seeds(target: &str) -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("seeds")
-        .join(target);
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
     let entries = fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
-    let mut files: Vec<_> = entries
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .collect();
+    let mut files: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
     files.sort();
     files
 }

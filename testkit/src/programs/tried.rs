@@ -13,10 +13,7 @@ pub struct Tried {
 impl Tried {
     /// A granted request's alignment, a power of two.
     pub fn alignment(&mut self, alignment: u64) {
-        *self
-            .alignments
-            .entry(alignment.trailing_zeros())
-            .or_default() += 1;
+        *self.alignments.entry(alignment.trailing_zeros()).or_default() += 1;
     }
 
     /// A granted request's size, at least 1.
@@ -37,22 +34,15 @@ impl Tried {
 
     /// Adds another program's counts.
     pub fn add(&mut self, other: &Self) {
-        let logs = [
-            (&mut self.alignments, &other.alignments),
-            (&mut self.sizes, &other.sizes),
-        ];
+        let logs = [(&mut self.alignments, &other.alignments), (&mut self.sizes, &other.sizes)];
         for (mine, theirs) in logs {
-            theirs
-                .iter()
-                .for_each(|(power, times)| *mine.entry(*power).or_default() += times);
+            theirs.iter().for_each(|(power, times)| *mine.entry(*power).or_default() += times);
         }
-        other
-            .events
-            .iter()
-            .for_each(|(event, times)| *self.events.entry(event).or_default() += times);
+        other.events.iter().for_each(|(event, times)| *self.events.entry(event).or_default() += times);
     }
 
-    /// Checks that each of the events, and each alignment of `1 << powers`, came up at least `times` times; prints all counts.
+    /// Checks that each of the events, and each alignment of `1 << powers`, came up at least `times` times; prints all
+    /// counts.
     ///
     /// # Panics
     /// Otherwise.
@@ -67,11 +57,7 @@ impl Tried {
             assert!(seen >= times, "alignment 2^{power} came up {seen} times");
         }
         for event in events {
-            assert!(
-                self.times(event) >= times,
-                "{event:?} came up {} times",
-                self.times(event)
-            );
+            assert!(self.times(event) >= times, "{event:?} came up {} times", self.times(event));
         }
     }
 }

@@ -14,10 +14,7 @@ fn exit_code_and_text() {
     }
     let finished = Child::this_test(NAME).run();
     finished.assert_code(7);
-    assert!(
-        finished.stdout.contains(&"x".repeat(200_000)),
-        "a pipe that fills up does not stop the child"
-    );
+    assert!(finished.stdout.contains(&"x".repeat(200_000)), "a pipe that fills up does not stop the child");
     assert!(finished.stderr.contains("said"));
 }
 
@@ -41,13 +38,8 @@ fn a_child_that_hangs_is_killed() {
     if Child::is_child(NAME) {
         std::thread::sleep(Duration::from_secs(600));
     }
-    let finished = Child::this_test(NAME)
-        .limit(Duration::from_millis(300))
-        .run();
-    assert!(
-        finished.timed_out && finished.elapsed < Duration::from_secs(60),
-        "{finished}"
-    );
+    let finished = Child::this_test(NAME).limit(Duration::from_millis(300)).run();
+    assert!(finished.timed_out && finished.elapsed < Duration::from_secs(60), "{finished}");
 }
 
 #[test]
@@ -57,19 +49,10 @@ fn a_required_skip_fails() {
         skip("lavapipe", NAME, "it is not installed");
         return;
     }
-    let finished = Child::this_test(NAME)
-        .env("STEWARD_REQUIRE", "swiftshader")
-        .run();
+    let finished = Child::this_test(NAME).env("STEWARD_REQUIRE", "swiftshader").run();
     finished.assert_code(0);
-    assert!(
-        finished
-            .stdout
-            .contains("SKIPPED a_required_skip_fails: it is not installed"),
-        "{finished}"
-    );
-    let finished = Child::this_test(NAME)
-        .env("STEWARD_REQUIRE", "swiftshader,lavapipe")
-        .run();
+    assert!(finished.stdout.contains("SKIPPED a_required_skip_fails: it is not installed"), "{finished}");
+    let finished = Child::this_test(NAME).env("STEWARD_REQUIRE", "swiftshader,lavapipe").run();
     finished.assert_code(101);
 }
 

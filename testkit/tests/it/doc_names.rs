@@ -1,5 +1,5 @@
-//! The names in the documents exist: a code span that is a path ends a path of the tree, and the words of `Type::item` or `module::item`
-//! occur together in one source file or its path.
+//! The names in the documents exist: a code span that is a path ends a path of the tree, and the words of `Type::item`
+//! or `module::item` occur together in one source file or its path.
 
 use std::collections::HashSet;
 
@@ -20,10 +20,7 @@ fn every_name_in_a_document_exists() {
 fn the_first_documents_stay_short() {
     let files = files();
     for (path, most) in [("README.md", 180), ("ARCHITECTURE.md", 220)] {
-        let (_, text) = files
-            .iter()
-            .find(|(name, _)| name == path)
-            .expect("it is there");
+        let (_, text) = files.iter().find(|(name, _)| name == path).expect("it is there");
         let lines = text.lines().count();
         assert!((most / 2..=most).contains(&lines), "{path}: {lines} lines");
         let wide = text.lines().find(|line| line.chars().count() > 120);
@@ -37,10 +34,7 @@ fn documents(files: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
             || path.ends_with("README.md")
             || path.starts_with("docs/") && path.ends_with(".md")
     };
-    files
-        .iter()
-        .filter(move |(path, _)| is_document(path))
-        .map(|(path, text)| (path.as_str(), text.as_str()))
+    files.iter().filter(move |(path, _)| is_document(path)).map(|(path, text)| (path.as_str(), text.as_str()))
 }
 
 /// The code spans of a document with their lines, without those in code blocks.
@@ -58,8 +52,7 @@ fn spans(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
-        .filter(|word| !word.is_empty())
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty())
 }
 
 /// `path:line` and span of each name that is not in the tree.
@@ -73,9 +66,7 @@ fn stale_names(files: &[(String, String)]) -> Vec<String> {
         .iter()
         .filter(|(path, _)| path.ends_with(".rs"))
         .map(|(path, text)| {
-            let code = text
-                .lines()
-                .filter(|line| !line.trim_start().starts_with("//"));
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
             let in_code = code.flat_map(words).filter_map(|word| named.get(word));
             let path = path.replace('-', "_");
             let in_path = words(&path).filter_map(|word| named.get(word));
@@ -84,15 +75,11 @@ fn stale_names(files: &[(String, String)]) -> Vec<String> {
         .collect();
     let is_path = |span: &str| {
         let end = format!("/{span}");
-        files
-            .iter()
-            .any(|(path, _)| path == span || path.ends_with(&end))
+        files.iter().any(|(path, _)| path == span || path.ends_with(&end))
     };
     let is_name = |span: &str| {
         let words: Vec<&str> = words(span).collect();
-        sources
-            .iter()
-            .any(|source| words.iter().all(|word| source.contains(word)))
+        sources.iter().any(|source| words.iter().all(|word| source.contains(word)))
     };
     let mut stale = Vec::new();
     for (document, text) in documents(files) {
@@ -115,18 +102,12 @@ fn stale_names(files: &[(String, String)]) -> Vec<String> {
 
 /// `file.rs` or `path/file.rs`.
 fn is_plain_path(span: &str) -> bool {
-    span.ends_with(".rs")
-        && span
-            .chars()
-            .all(|letter| letter.is_alphanumeric() || "/._-".contains(letter))
+    span.ends_with(".rs") && span.chars().all(|letter| letter.is_alphanumeric() || "/._-".contains(letter))
 }
 
 /// `Type::item`, `module::item` or `Type::{item, item}`.
 fn is_plain_name(span: &str) -> bool {
-    span.contains("::")
-        && span
-            .chars()
-            .all(|letter| letter.is_alphanumeric() || ":_{}, <>".contains(letter))
+    span.contains("::") && span.chars().all(|letter| letter.is_alphanumeric() || ":_{}, <>".contains(letter))
 }
 
 #[test]
@@ -134,20 +115,12 @@ fn a_name_that_is_not_in_the_tree_is_found() {
     let found = |document: &str| {
         let tree = [
             ("docs/design/a.md", document),
-            (
-                "my-crate/src/table.rs",
-                "impl Table {\n// fn gone\nfn get() {}\n}",
-            ),
+            ("my-crate/src/table.rs", "impl Table {\n// fn gone\nfn get() {}\n}"),
             ("other/src/lib.rs", "fn take() {}"),
         ];
         stale_names(&tree.map(|(path, text)| (path.to_owned(), text.to_owned()))).len()
     };
-    for right in [
-        "`Table::{get}`",
-        "`src/table.rs`",
-        "Table::gone",
-        "```\n`Table::gone`\n```",
-    ] {
+    for right in ["`Table::{get}`", "`src/table.rs`", "Table::gone", "```\n`Table::gone`\n```"] {
         assert_eq!(found(right), 0, "{right}");
     }
     for wrong in ["`Table::take`", "`Table::gone`", "`able.rs`"] {

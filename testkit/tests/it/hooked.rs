@@ -6,9 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use alloc_core::{HostAllocator, Notice, NoticeEvent, Scope};
-use testkit::{
-    Call, HookedAllocator, Moment, RecordingAllocator, Request, in_hook, run_hook, with_hook,
-};
+use testkit::{Call, HookedAllocator, Moment, RecordingAllocator, Request, in_hook, run_hook, with_hook};
 
 const SCOPE: Scope = Scope::Object;
 
@@ -23,10 +21,7 @@ fn host() -> HookedAllocator<RecordingAllocator> {
 #[test]
 fn each_request_runs_the_hook_before_it_and_after_it() {
     let (host, seen) = (host(), RefCell::new(Vec::new()));
-    let hook = |request| {
-        seen.borrow_mut()
-            .push((request, host.inner().total().live_bytes))
-    };
+    let hook = |request| seen.borrow_mut().push((request, host.inner().total().live_bytes));
     with_hook(1, &hook, || {
         let block = host.allocate(bytes(8), SCOPE).expect("memory");
         // SAFETY: a live block with its layout and scope.
@@ -38,18 +33,10 @@ fn each_request_runs_the_hook_before_it_and_after_it() {
         let zeros = host.allocate_zeroed(bytes(40), SCOPE).expect("memory");
         // SAFETY: a live block with its layout and scope.
         unsafe { host.deallocate(zeros, bytes(40), SCOPE) };
-        host.notify(Notice {
-            event: NoticeEvent::Freed,
-            bytes: 3,
-            scope: SCOPE,
-        });
+        host.notify(Notice { event: NoticeEvent::Freed, bytes: 3, scope: SCOPE });
         host.refusal(bytes(7), SCOPE);
         host.validate_pointer(NonNull::dangling(), 16);
-        run_hook(Request {
-            call: Call::Other("vkMapMemory"),
-            moment: Moment::Before,
-            bytes: 1,
-        });
+        run_hook(Request { call: Call::Other("vkMapMemory"), moment: Moment::Before, bytes: 1 });
     });
     // What is asked for, and how many bytes are live before it and after it.
     let calls = [
@@ -66,26 +53,11 @@ fn each_request_runs_the_hook_before_it_and_after_it() {
     let mut expected: Vec<_> = calls
         .into_iter()
         .flat_map(|(call, bytes, before, after)| {
-            [(Moment::Before, before), (Moment::After, after)].map(|(moment, live)| {
-                (
-                    Request {
-                        call,
-                        moment,
-                        bytes,
-                    },
-                    live,
-                )
-            })
+            [(Moment::Before, before), (Moment::After, after)]
+                .map(|(moment, live)| (Request { call, moment, bytes }, live))
         })
         .collect();
-    expected.push((
-        Request {
-            call: Call::Other("vkMapMemory"),
-            moment: Moment::Before,
-            bytes: 1,
-        },
-        0,
-    ));
+    expected.push((Request { call: Call::Other("vkMapMemory"), moment: Moment::Before, bytes: 1 }, 0));
     assert_eq!(seen.take(), expected);
     allocate_and_free(&host);
     assert_eq!(seen.take(), [], "the hook has ended");
@@ -114,9 +86,7 @@ fn a_hook_that_makes_requests_ends_at_its_depth() {
     runs.set(0);
     with_hook(1, &hook, || {
         std::thread::scope(|threads| {
-            threads
-                .spawn(|| allocate_and_free(&HookedAllocator::new(RecordingAllocator::system())))
-                .join()
+            threads.spawn(|| allocate_and_free(&HookedAllocator::new(RecordingAllocator::system()))).join()
         })
     })
     .expect("another thread's requests run nothing");
@@ -128,9 +98,7 @@ fn the_outer_hook_is_back_after_one_that_panics() {
     let (host, runs) = (host(), Cell::new(0));
     with_hook(1, &|_| runs.set(runs.get() + 1), || {
         let panics = |_| std::panic::resume_unwind(Box::new("planted"));
-        let inner = catch_unwind(AssertUnwindSafe(|| {
-            with_hook(1, &panics, || allocate_and_free(&host))
-        }));
+        let inner = catch_unwind(AssertUnwindSafe(|| with_hook(1, &panics, || allocate_and_free(&host))));
         assert_eq!((inner.is_err(), runs.get(), in_hook()), (true, 0, false));
         allocate_and_free(&host);
     });

@@ -1,4 +1,5 @@
-//! What a published package says of itself and holds, where the registry only warns; `.ci/run published` finds the rest.
+//! What a published package says of itself and holds, where the registry only warns; `.ci/run published` finds the
+//! rest.
 
 use std::process::Command;
 
@@ -19,14 +20,7 @@ fn a_package_is_described_and_holds_its_licences_and_no_tests() {
             && (1..=5).contains(&package.categories.len());
         assert!(is_described, "{name}: {package:?}");
         let mut list = Command::new(env!("CARGO"));
-        list.args([
-            "package",
-            "--list",
-            "--allow-dirty",
-            "--offline",
-            "-p",
-            name,
-        ]);
+        list.args(["package", "--list", "--allow-dirty", "--offline", "-p", name]);
         let listed = list.current_dir(root()).output().expect("cargo runs");
         let listed = String::from_utf8_lossy(&listed.stdout);
         for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
@@ -52,10 +46,7 @@ fn the_documentation_of_a_package_names_its_features_and_is_built_with_them() {
         let name = package.name.as_str();
         let library = package.manifest_path.with_file_name("src").join("lib.rs");
         let text = std::fs::read_to_string(library).expect("readable");
-        let said: String = text
-            .lines()
-            .filter(|line| line.starts_with("//!"))
-            .collect();
+        let said: String = text.lines().filter(|line| line.starts_with("//!")).collect();
         let built = &package.metadata["docs"]["rs"];
         assert_eq!(built["rustdoc-args"][1], "docsrs", "{name}");
         let has_default = package.features.contains_key("default");

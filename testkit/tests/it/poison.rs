@@ -1,5 +1,5 @@
-//! The Mesa RFC's "poison malloc" (row M39), probed: a crate that breaks the rule in every way, under the repository's own
-//! clippy.toml and a library's own deny list.
+//! The Mesa RFC's "poison malloc" (row M39), probed: a crate that breaks the rule in every way, under the repository's
+//! own clippy.toml and a library's own deny list.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -55,11 +55,7 @@ fn third_party() -> std::boxed::Box<u8> { Default::default() }
 fn m39_poisoned_allocation_is_refused_by_clippy() {
     const NAME: &str = "m39_poisoned_allocation_is_refused_by_clippy";
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    if !Command::new(&cargo)
-        .args(["clippy", "--version"])
-        .output()
-        .is_ok_and(|output| output.status.success())
-    {
+    if !Command::new(&cargo).args(["clippy", "--version"]).output().is_ok_and(|output| output.status.success()) {
         return testkit::skip("clippy", NAME, "cargo clippy is not installed");
     }
     let crate_dir = tempfile::tempdir().expect("a temporary directory");
@@ -68,20 +64,13 @@ fn m39_poisoned_allocation_is_refused_by_clippy() {
     fs::create_dir(crate_dir.path().join("src")).expect("writable");
     fs::write(crate_dir.path().join("src/lib.rs"), &source).expect("writable");
     fs::write(crate_dir.path().join("Cargo.toml"), manifest()).expect("writable");
-    fs::copy(
-        root().join("Cargo.lock"),
-        crate_dir.path().join("Cargo.lock"),
-    )
-    .expect("writable");
+    fs::copy(root().join("Cargo.lock"), crate_dir.path().join("Cargo.lock")).expect("writable");
 
     let output = Command::new(&cargo)
         .args(["clippy", "--offline", "--message-format=json"])
         .current_dir(crate_dir.path())
         .env("CLIPPY_CONF_DIR", root())
-        .env(
-            "CARGO_TARGET_DIR",
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join("poison"),
-        )
+        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("poison"))
         .output()
         .expect("cargo clippy runs");
     let mut refused = BTreeSet::new();
@@ -89,19 +78,8 @@ fn m39_poisoned_allocation_is_refused_by_clippy() {
         if let Ok(Message::CompilerMessage(message)) = message
             && let Some(code) = &message.message.code
         {
-            assert!(
-                code.code.starts_with("clippy::"),
-                "the probe itself is wrong: {}",
-                message.message
-            );
-            refused.extend(
-                message
-                    .message
-                    .spans
-                    .iter()
-                    .filter(|span| span.is_primary)
-                    .map(|span| span.line_start),
-            );
+            assert!(code.code.starts_with("clippy::"), "the probe itself is wrong: {}", message.message);
+            refused.extend(message.message.spans.iter().filter(|span| span.is_primary).map(|span| span.line_start));
         }
     }
     let expected: BTreeSet<usize> = source
@@ -111,29 +89,15 @@ fn m39_poisoned_allocation_is_refused_by_clippy() {
         .map(|(index, _)| index + 1)
         .collect();
     let lines = |numbers: &BTreeSet<usize>, others: &BTreeSet<usize>| -> Vec<String> {
-        numbers
-            .difference(others)
-            .filter_map(|number| source.lines().nth(number - 1))
-            .map(str::to_owned)
-            .collect()
+        numbers.difference(others).filter_map(|number| source.lines().nth(number - 1)).map(str::to_owned).collect()
     };
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        lines(&expected, &refused),
-        Vec::<String>::new(),
-        "these pass: {stderr}"
-    );
-    assert_eq!(
-        lines(&refused, &expected),
-        Vec::<String>::new(),
-        "these are refused and should not be: {stderr}"
-    );
+    assert_eq!(lines(&expected, &refused), Vec::<String>::new(), "these pass: {stderr}");
+    assert_eq!(lines(&refused, &expected), Vec::<String>::new(), "these are refused and should not be: {stderr}");
 }
 
 fn manifest() -> String {
-    let workspace: toml::Table = text("Cargo.toml")
-        .parse()
-        .expect("the workspace's manifest is TOML");
+    let workspace: toml::Table = text("Cargo.toml").parse().expect("the workspace's manifest is TOML");
     let dependency = |name: &str| workspace["workspace"]["dependencies"][name].to_string();
     format!(
         "[package]\nname = \"probe\"\nedition = \"2024\"\n[workspace]\n[dependencies]\nallocator-api2 = {}\nhashbrown = {}\n",

@@ -55,15 +55,7 @@ fn lists_what_is_offered_and_nothing_else() {
 fn reads_a_real_crate() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../alloc-core/src");
     let found = public_api(&src);
-    for name in [
-        "HostAllocator::allocate",
-        "Scope::from_raw",
-        "Scoped::new",
-        "move_block",
-    ] {
-        assert!(
-            found.iter().any(|found| found == name),
-            "{name} is not in {found:?}"
-        );
+    for name in ["HostAllocator::allocate", "Scope::from_raw", "Scoped::new", "move_block"] {
+        assert!(found.iter().any(|found| found == name), "{name} is not in {found:?}");
     }
 }

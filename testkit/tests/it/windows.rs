@@ -18,11 +18,7 @@ fn wn1_the_gate_runs_whole_suites_under_wine() {
     assert!(lane.split_whitespace().any(|step| step == "windows"));
     let body = step(&gate, "windows");
     let one_space = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let commands: Vec<String> = body
-        .lines()
-        .map(one_space)
-        .filter(|line| line.contains("cargo test "))
-        .collect();
+    let commands: Vec<String> = body.lines().map(one_space).filter(|line| line.contains("cargo test ")).collect();
     // `packages` are the libraries. Whoever adds a filter has to say so here.
     let all = "cargo test -q --target \"$target\" $(packages) -p vk-report -p reference-driver \
                -p steward-c";
@@ -39,7 +35,8 @@ fn wn1_the_gate_runs_whole_suites_under_wine() {
             "cargo test -q --target \"$target\" -p vk-steward --test windows".to_owned(),
         ]
     );
-    // The loader's source comes from another release of Debian, which not every machine reaches: who asks for it gets a failure.
+    // The loader's source comes from another release of Debian, which not every machine reaches: who asks for it gets a
+    // failure.
     assert!(body.contains("*,windows-loader,*) echo"), "{body}");
     let libraries = format!("libraries=({})", LIBRARIES.join(" "));
     assert!(gate.contains(&libraries), "{libraries}");
@@ -48,9 +45,7 @@ fn wn1_the_gate_runs_whole_suites_under_wine() {
 #[test]
 fn wn16_platforms_says_what_wine_proves_and_what_never_ran() {
     let page = text("docs/PLATFORMS.md");
-    let (_, wine) = page
-        .split_once("\n## What Wine proves, and what it cannot\n")
-        .expect("a chapter");
+    let (_, wine) = page.split_once("\n## What Wine proves, and what it cannot\n").expect("a chapter");
     for said in ["Wine says nothing of", "Never run:", "PDB", "AArch64"] {
         assert!(wine.contains(said), "{said}");
     }

@@ -26,11 +26,9 @@ fn counts_every_call() {
     let witness = RecordingAllocator::system();
     let block = witness.allocate(bytes(16), Scope::Device).expect("memory");
     // SAFETY: the live block.
-    let block =
-        unsafe { witness.resize(block, bytes(16), bytes(40), Scope::Device) }.expect("memory");
+    let block = unsafe { witness.resize(block, bytes(16), bytes(40), Scope::Device) }.expect("memory");
     // SAFETY: the live block.
-    let block =
-        unsafe { witness.resize(block, bytes(40), bytes(8), Scope::Device) }.expect("memory");
+    let block = unsafe { witness.resize(block, bytes(40), bytes(8), Scope::Device) }.expect("memory");
     let seen = ScopeTally {
         allocations: 1,
         frees: 0,
@@ -40,14 +38,9 @@ fn counts_every_call() {
         peak_bytes: 40,
         total_bytes: 40,
     };
-    assert_eq!(
-        (witness.scope(Scope::Device), witness.total()),
-        (seen, seen)
-    );
+    assert_eq!((witness.scope(Scope::Device), witness.total()), (seen, seen));
     assert_eq!(witness.scope(Scope::Object), ScopeTally::default());
-    assert!(
-        panic_of(|| witness.assert_empty("now")).contains("8 bytes, alignment 8, scope device")
-    );
+    assert!(panic_of(|| witness.assert_empty("now")).contains("8 bytes, alignment 8, scope device"));
     // SAFETY: the live block.
     unsafe { witness.deallocate(block, bytes(8), Scope::Device) };
     witness.assert_empty("after the free");
@@ -59,21 +52,11 @@ fn every_breach_is_seen() {
     let witness = RecordingAllocator::system();
     let block = witness.allocate(bytes(16), Scope::Object).expect("memory");
     // SAFETY: none is needed: the witness panics before it calls the allocator behind.
-    let free =
-        |block, layout, scope| panic_of(|| unsafe { witness.deallocate(block, layout, scope) });
+    let free = |block, layout, scope| panic_of(|| unsafe { witness.deallocate(block, layout, scope) });
     assert!(free(block, bytes(24), Scope::Object).contains("taken as 16 bytes"));
-    assert!(
-        free(block, bytes(16), Scope::Cache)
-            .contains("given back as 16 bytes, alignment 8, scope cache")
-    );
-    assert!(
-        free(NonNull::<u64>::dangling().cast(), bytes(16), Scope::Object).contains("is not live")
-    );
-    assert_eq!(
-        witness.total().live_blocks,
-        1,
-        "a refused call changes nothing"
-    );
+    assert!(free(block, bytes(16), Scope::Cache).contains("given back as 16 bytes, alignment 8, scope cache"));
+    assert!(free(NonNull::<u64>::dangling().cast(), bytes(16), Scope::Object).contains("is not live"));
+    assert_eq!(witness.total().live_blocks, 1, "a refused call changes nothing");
     // SAFETY: the live block.
     unsafe { witness.deallocate(block, bytes(16), Scope::Object) };
     assert!(free(block, bytes(16), Scope::Object).contains("freed before"));
@@ -96,17 +79,12 @@ unsafe impl HostAllocator for Broken {
 #[test]
 fn a_broken_allocator_behind_is_seen() {
     let witness = RecordingAllocator::new(Broken(NonNull::<u64>::dangling().cast()));
-    witness
-        .allocate(bytes(16), Scope::Object)
-        .expect("the first time it is right");
+    witness.allocate(bytes(16), Scope::Object).expect("the first time it is right");
     let overlapping = panic_of(|| assert!(witness.allocate(bytes(16), Scope::Object).is_err()));
     assert!(overlapping.contains("overlaps"), "{overlapping}");
     let witness = RecordingAllocator::new(Broken(NonNull::dangling()));
     let misaligned = panic_of(|| assert!(witness.allocate(bytes(16), Scope::Object).is_err()));
-    assert!(
-        misaligned.contains("the allocator behind gave 0x1"),
-        "{misaligned}"
-    );
+    assert!(misaligned.contains("the allocator behind gave 0x1"), "{misaligned}");
 }
 
 /// Refuses one request; a test's own, so that this crate needs no other.
@@ -140,48 +118,26 @@ fn give(host: &impl HostAllocator, block: NonNull<u8>) {
 
 #[test]
 fn the_sweep_passes_what_is_right_and_finds_what_is_not() {
-    let sweep = Sweep::new(
-        |witness| OnceNot(witness, None.into()),
-        |host, n| host.1.set(n),
-    );
+    let sweep = Sweep::new(|witness| OnceNot(witness, None.into()), |host, n| host.1.set(n));
     let swept = sweep.run("two or none", |trial| {
         let host = trial.host();
         let pair = trial.attempt(
             || (),
             || {
                 let first = take(host)?;
-                take(host)
-                    .map(|second| (first, second))
-                    .inspect_err(|_| give(host, first))
+                take(host).map(|second| (first, second)).inspect_err(|_| give(host, first))
             },
         );
         give(host, pair.0);
         give(host, pair.1);
     });
-    assert_eq!(
-        swept,
-        Swept {
-            requests: 2,
-            failed: 2,
-            survived: 0
-        }
-    );
+    assert_eq!(swept, Swept { requests: 2, failed: 2, survived: 0 });
 
     let swept = sweep.run("a second try", |trial| {
         let host = trial.host();
-        give(
-            host,
-            trial.attempt(|| (), || take(host).or_else(|_| take(host))),
-        );
+        give(host, trial.attempt(|| (), || take(host).or_else(|_| take(host))));
     });
-    assert_eq!(
-        swept,
-        Swept {
-            requests: 1,
-            failed: 0,
-            survived: 1
-        }
-    );
+    assert_eq!(swept, Swept { requests: 1, failed: 0, survived: 1 });
 
     let leaks = panic_of(|| {
         sweep.run("leaks the first", |trial| {
@@ -197,10 +153,7 @@ fn the_sweep_passes_what_is_right_and_finds_what_is_not() {
             give(host, pair.1);
         });
     });
-    assert!(
-        leaks.contains("the failed operation changed something"),
-        "{leaks}"
-    );
+    assert!(leaks.contains("the failed operation changed something"), "{leaks}");
 
     let hides = panic_of(|| {
         sweep.run("fails for no reason", |trial| {
@@ -209,13 +162,11 @@ fn the_sweep_passes_what_is_right_and_finds_what_is_not() {
                 || (),
                 || {
                     blocks.set(blocks.get() + 1);
-                    take(trial.host())
-                        .map(|block| give(trial.host(), block))
-                        .and(if blocks.get() == 1 {
-                            Err(AllocError)
-                        } else {
-                            Ok(())
-                        })
+                    take(trial.host()).map(|block| give(trial.host(), block)).and(if blocks.get() == 1 {
+                        Err(AllocError)
+                    } else {
+                        Ok(())
+                    })
                 },
             );
         });
@@ -227,9 +178,6 @@ fn the_sweep_passes_what_is_right_and_finds_what_is_not() {
 fn a_refusal_behind_is_counted_and_charges_nothing() {
     let witness = RecordingAllocator::new(OnceNot(FromGlobalAlloc::SYSTEM, Some(0).into()));
     assert!(take(&witness).is_err());
-    assert_eq!(
-        (witness.refused(), witness.total()),
-        (1, ScopeTally::default())
-    );
+    assert_eq!((witness.refused(), witness.total()), (1, ScopeTally::default()));
     give(&witness, take(&witness).expect("memory"));
 }

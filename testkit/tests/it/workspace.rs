@@ -1,4 +1,5 @@
-//! The house rules that a machine can check: who imports whom, what each library's face must hold, how long a file may be.
+//! The house rules that a machine can check: who imports whom, what each library's face must hold, how long a file may
+//! be.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +8,14 @@ use cargo_metadata::{DependencyKind, Metadata, Package};
 
 fn package<'a>(metadata: &'a Metadata, directory: &str) -> &'a Package {
     let manifest = root().join(directory).join("Cargo.toml");
-    let found = metadata
-        .packages
-        .iter()
-        .find(|package| package.manifest_path.as_std_path() == manifest);
+    let found = metadata.packages.iter().find(|package| package.manifest_path.as_std_path() == manifest);
     found.unwrap_or_else(|| panic!("no package in {directory}"))
 }
 
 /// Names of the dependencies that are built into the package itself.
 fn imports(package: &Package) -> BTreeSet<&str> {
-    let built_in = package
-        .dependencies
-        .iter()
-        .filter(|dependency| dependency.kind != DependencyKind::Development);
-    built_in
-        .map(|dependency| dependency.name.as_str())
-        .collect()
+    let built_in = package.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development);
+    built_in.map(|dependency| dependency.name.as_str()).collect()
 }
 
 /// Who only allocates compiles no hash: with the cache it is there, so it would be seen.
@@ -43,26 +36,16 @@ fn di11_the_allocator_alone_is_few_packages() {
         lines.lines().map(name).collect()
     };
     let alone = packages(&[]);
-    assert!(
-        alone.contains("gpu-suballoc") && alone.len() <= 8,
-        "{alone:?}"
-    );
+    assert!(alone.contains("gpu-suballoc") && alone.len() <= 8, "{alone:?}");
     assert!(packages(&["--features=cache"]).contains("blake3"));
 }
 
 #[test]
 fn nobody_imports_a_sibling() {
     let metadata = metadata();
-    let ours: BTreeSet<&str> = metadata
-        .packages
-        .iter()
-        .map(|package| package.name.as_str())
-        .collect();
+    let ours: BTreeSet<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
     let ours_in = |directory: &str| -> BTreeSet<&str> {
-        imports(package(&metadata, directory))
-            .into_iter()
-            .filter(|name| ours.contains(name))
-            .collect()
+        imports(package(&metadata, directory)).into_iter().filter(|name| ours.contains(name)).collect()
     };
     assert_eq!(ours_in("alloc-core"), BTreeSet::new());
     for directory in ["debug-guard", "vk-callbacks", "gpu-suballoc", "testkit"] {
@@ -86,7 +69,8 @@ fn nobody_imports_a_sibling() {
     assert!(ours_in("steward").is_disjoint(&["testkit", "steward-fuzz", "steward-benches"].into()));
 }
 
-/// Folders and files of `src` by floor, lowest first, of the crates without a circle. Who is on one floor does not know its neighbour.
+/// Folders and files of `src` by floor, lowest first, of the crates without a circle. Who is on one floor does not know
+/// its neighbour.
 ///
 /// Beside each crate how many imports there are at the least, so that a crate that was not read is seen.
 const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
@@ -94,9 +78,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "vk-callbacks",
         60,
         &[
-            &[
-                "commands", "fence", "header", "level", "live", "raw", "sync",
-            ],
+            &["commands", "fence", "header", "level", "live", "raw", "sync"],
             &["command", "pinned", "realloc_rules", "sink", "trace"],
             &["error", "keyed_hash"],
             &["ash", "bridge", "check", "driver", "recorder"],
@@ -105,12 +87,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
     (
         "vk-report",
         10,
-        &[
-            &["files"],
-            &["command_mark", "pattern", "units"],
-            &["report"],
-            &["guard_run", "meter", "state_file"],
-        ],
+        &[&["files"], &["command_mark", "pattern", "units"], &["report"], &["guard_run", "meter", "state_file"]],
     ),
     (
         "steward",
@@ -175,30 +152,19 @@ fn no_folder_imports_one_above_it() {
             let Some(path) = path.strip_prefix(&sources) else {
                 continue;
             };
-            let module = path
-                .split('/')
-                .next()
-                .unwrap_or(path)
-                .trim_end_matches(".rs");
-            if ["lib", "main"].contains(&module) || path.contains("tests") || !path.ends_with(".rs")
-            {
+            let module = path.split('/').next().unwrap_or(path).trim_end_matches(".rs");
+            if ["lib", "main"].contains(&module) || path.contains("tests") || !path.ends_with(".rs") {
                 continue;
             }
-            let floor =
-                floor_of(module).unwrap_or_else(|| panic!("{library}: {module} is on no floor"));
+            let floor = floor_of(module).unwrap_or_else(|| panic!("{library}: {module} is on no floor"));
             let production = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
-            for line in production
-                .lines()
-                .filter(|line| !line.trim().starts_with("//"))
-            {
+            for line in production.lines().filter(|line| !line.trim().starts_with("//")) {
                 for (at, import) in line.match_indices("crate::") {
                     if line[..at].ends_with(|c: char| c == '$' || c == '_' || c.is_alphanumeric()) {
                         continue;
                     }
                     let rest = &line[at + import.len()..];
-                    let end = rest
-                        .find(|c: char| c != '_' && !c.is_alphanumeric())
-                        .unwrap_or(rest.len());
+                    let end = rest.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(rest.len());
                     let imported = &rest[..end];
                     assert!(
                         imported == module || floor_of(imported).is_some_and(|of| of < floor),
@@ -221,22 +187,14 @@ fn libraries_import_little() {
             let fine = dependency.kind != DependencyKind::Normal
                 || allowed.contains(&name)
                 || dependency.optional && optional.contains(&name);
-            assert!(
-                fine,
-                "{directory} may not import {name} (optional: {})",
-                dependency.optional
-            );
+            assert!(fine, "{directory} may not import {name} (optional: {})", dependency.optional);
         }
     };
-    allowed(
-        "alloc-core",
-        &["allocator-api2", "hashbrown"],
-        &["serde", "thiserror"],
-    );
+    allowed("alloc-core", &["allocator-api2", "hashbrown"], &["serde", "thiserror"]);
     // Tables that the checker finds by hash and an equality that is no key.
     allowed("vk-callbacks", &["alloc-core", "hashbrown"], &["ash"]);
-    // blake3, which takes no memory and needs no system: a file of shaders is hashed as a whole, and contents are keys. Who only allocates
-    // does not compile it.
+    // blake3, which takes no memory and needs no system: a file of shaders is hashed as a whole, and contents are keys.
+    // Who only allocates does not compile it.
     allowed("gpu-suballoc", &["alloc-core"], &["ash", "blake3"]);
     allowed("debug-guard", &["alloc-core", "libc"], &["libc"]);
     allowed(
@@ -254,51 +212,20 @@ fn libraries_import_little() {
         ],
         &[],
     );
-    allowed(
-        "steward-c",
-        &[
-            "alloc-core",
-            "ash",
-            "debug-guard",
-            "gpu-suballoc",
-            "libc",
-            "vk-callbacks",
-        ],
-        &[],
-    );
-    allowed(
-        "vk-layer",
-        &[
-            "alloc-core",
-            "debug-guard",
-            "libc",
-            "vk-report",
-            "vk-callbacks",
-            "windows-sys",
-        ],
-        &[],
-    );
+    allowed("steward-c", &["alloc-core", "ash", "debug-guard", "gpu-suballoc", "libc", "vk-callbacks"], &[]);
+    allowed("vk-layer", &["alloc-core", "debug-guard", "libc", "vk-report", "vk-callbacks", "windows-sys"], &[]);
 }
 
 #[test]
 fn ash_stays_in_its_folder() {
     for (name, text) in files() {
-        let library = LIBRARIES
-            .iter()
-            .chain(&["vk-report"])
-            .find(|library| name.starts_with(&format!("{library}/src/")));
-        if library.is_none()
-            || !name.ends_with(".rs")
-            || name
-                .split('/')
-                .any(|part| part == "ash" || part == "ash.rs")
+        let library =
+            LIBRARIES.iter().chain(&["vk-report"]).find(|library| name.starts_with(&format!("{library}/src/")));
+        if library.is_none() || !name.ends_with(".rs") || name.split('/').any(|part| part == "ash" || part == "ash.rs")
         {
             continue;
         }
-        let code = text
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.starts_with("//"));
+        let code = text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
         for line in code {
             let names_ash = line.match_indices("ash::").any(|(at, _)| {
                 let before = line.get(..at).and_then(|before| before.chars().next_back());
@@ -313,10 +240,7 @@ fn ash_stays_in_its_folder() {
 fn libraries_take_no_memory_of_their_own() {
     for library in LIBRARIES {
         let face = text(&format!("{library}/src/lib.rs"));
-        assert!(
-            face.lines().any(|line| line == "#![no_std]"),
-            "{library} is not no_std"
-        );
+        assert!(face.lines().any(|line| line == "#![no_std]"), "{library} is not no_std");
         for lint in [
             "clippy::disallowed_types",
             "clippy::disallowed_methods",
@@ -326,27 +250,15 @@ fn libraries_take_no_memory_of_their_own() {
             "clippy::panic",
             "clippy::indexing_slicing",
         ] {
-            assert!(
-                denied(&face).contains(&lint),
-                "{library} does not deny {lint}"
-            );
+            assert!(denied(&face).contains(&lint), "{library} does not deny {lint}");
         }
     }
     for (name, text) in files() {
-        if name.ends_with(".rs")
-            && LIBRARIES
-                .iter()
-                .any(|library| name.starts_with(&format!("{library}/src/")))
-        {
-            let line = text
-                .lines()
-                .find(|line| line.trim_start().starts_with("extern crate alloc"));
+        if name.ends_with(".rs") && LIBRARIES.iter().any(|library| name.starts_with(&format!("{library}/src/"))) {
+            let line = text.lines().find(|line| line.trim_start().starts_with("extern crate alloc"));
             assert_eq!(line, None, "{name} links alloc");
             // Clippy sees `Global` as a type, not as a value.
-            let code = text
-                .lines()
-                .map(str::trim)
-                .filter(|line| !line.starts_with("//"));
+            let code = text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
             let global = code
                 .flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'))
                 .any(|word| word == "Global");
@@ -362,16 +274,9 @@ fn files_have_one_idea_each() {
     // A list of tests is read in parts.
     const TESTS_TOO_LONG: usize = 900;
     let mut too_long = Vec::new();
-    for (name, text) in files()
-        .into_iter()
-        .filter(|(name, _)| name.ends_with(".rs"))
-    {
+    for (name, text) in files().into_iter().filter(|(name, _)| name.ends_with(".rs")) {
         let lines = text.lines().count();
-        let most = if name.contains("tests/") || name.ends_with("tests.rs") {
-            TESTS_TOO_LONG
-        } else {
-            TOO_LONG
-        };
+        let most = if name.contains("tests/") || name.ends_with("tests.rs") { TESTS_TOO_LONG } else { TOO_LONG };
         if lines > most {
             too_long.push(format!("{name}: {lines} lines"));
         } else if lines > THINK_AGAIN {

@@ -10,7 +10,8 @@ impl<'a> AllocationCallbacks<'a> {
     /// This struct as ash's, to pass as `pAllocator`.
     pub const fn as_ash(&self) -> &vk::AllocationCallbacks<'a> {
         let raw: *const RawCallbacks = self.raw();
-        // SAFETY: size, alignment and every field's place are asserted equal below; a scope is `repr(transparent)` over its number.
+        // SAFETY: size, alignment and every field's place are asserted equal below; a scope is `repr(transparent)` over
+        // its number.
         unsafe { &*raw.cast::<vk::AllocationCallbacks<'a>>() }
     }
 }
@@ -34,21 +35,11 @@ const _: () = {
     }
     assert_offsets!(p_user_data pfn_allocation pfn_reallocation pfn_free pfn_internal_allocation pfn_internal_free);
     assert!(vk::InternalAllocationType::EXECUTABLE.as_raw() == crate::raw::INTERNAL_EXECUTABLE);
-    assert!(
-        vk::SystemAllocationScope::COMMAND.as_raw() as u32 == alloc_core::Scope::Command.as_raw()
-    );
-    assert!(
-        vk::SystemAllocationScope::OBJECT.as_raw() as u32 == alloc_core::Scope::Object.as_raw()
-    );
+    assert!(vk::SystemAllocationScope::COMMAND.as_raw() as u32 == alloc_core::Scope::Command.as_raw());
+    assert!(vk::SystemAllocationScope::OBJECT.as_raw() as u32 == alloc_core::Scope::Object.as_raw());
     assert!(vk::SystemAllocationScope::CACHE.as_raw() as u32 == alloc_core::Scope::Cache.as_raw());
-    assert!(
-        vk::SystemAllocationScope::DEVICE.as_raw() as u32 == alloc_core::Scope::Device.as_raw()
-    );
-    assert!(
-        vk::SystemAllocationScope::INSTANCE.as_raw() as u32 == alloc_core::Scope::Instance.as_raw()
-    );
-    assert!(
-        vk::Result::ERROR_OUT_OF_HOST_MEMORY.as_raw() == crate::error::VK_ERROR_OUT_OF_HOST_MEMORY
-    );
+    assert!(vk::SystemAllocationScope::DEVICE.as_raw() as u32 == alloc_core::Scope::Device.as_raw());
+    assert!(vk::SystemAllocationScope::INSTANCE.as_raw() as u32 == alloc_core::Scope::Instance.as_raw());
+    assert!(vk::Result::ERROR_OUT_OF_HOST_MEMORY.as_raw() == crate::error::VK_ERROR_OUT_OF_HOST_MEMORY);
     assert!(vk::Result::ERROR_UNKNOWN.as_raw() == crate::error::VK_ERROR_UNKNOWN);
 };

@@ -11,12 +11,7 @@ impl<A> BridgeState<A> {
     /// # Safety
     /// `base` is a live block of the backing, `pad` is its plan's for it, `word0` describes it.
     #[inline(always)]
-    pub(super) unsafe fn write_header(
-        &self,
-        base: NonNull<u8>,
-        pad: usize,
-        word0: Word0,
-    ) -> *mut u8 {
+    pub(super) unsafe fn write_header(&self, base: NonNull<u8>, pad: usize, word0: Word0) -> *mut u8 {
         // SAFETY: `pad` is at most the layout's size.
         let payload = unsafe { base.add(pad) };
         // SAFETY: `pad >= 16`, so the header lies within the block.
@@ -64,17 +59,15 @@ pub(super) unsafe fn write_word1(payload: NonNull<u8>, word1: u64) {
     unsafe { second.cast::<u64>().write_unaligned(word1) };
 }
 
-/// The secret differs between bridges and, with address randomisation, between runs. It detects accidents, not attackers.
+/// The secret differs between bridges and, with address randomisation, between runs. It detects accidents, not
+/// attackers.
 pub(crate) fn fresh_key(place: usize) -> CookieKey {
     key_of(place, OwnerId::fresh().get())
 }
 
 pub(crate) fn key_of(place: usize, owner: u32) -> CookieKey {
     let code = (&raw const PLACE).addr() as u64;
-    CookieKey {
-        secret: mix(place as u64 ^ code.rotate_left(32) ^ u64::from(owner) << 17),
-        owner,
-    }
+    CookieKey { secret: mix(place as u64 ^ code.rotate_left(32) ^ u64::from(owner) << 17), owner }
 }
 
 /// Its address depends on the load address of the program.

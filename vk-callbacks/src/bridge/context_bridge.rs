@@ -22,22 +22,23 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 
 /// A [`Context`] as `VkAllocationCallbacks`: the context counts all memory of Vulkan, by scope.
 ///
-/// Give the instance, the device and each kind of object a bridge, each with a context of its own below a common parent. The header of a
-/// block costs 16 bytes, which the context counts, too.
+/// Give the instance, the device and each kind of object a bridge, each with a context of its own below a common
+/// parent. The header of a block costs 16 bytes, which the context counts, too.
 ///
 /// Callable from any thread, without locks (V24).
 ///
-/// A bridge may move while Vulkan uses its callbacks. One that is dropped while blocks are live closes its context, leaks its state and is
-/// counted by [`leaked_bridges`].
+/// A bridge may move while Vulkan uses its callbacks. One that is dropped while blocks are live closes its context,
+/// leaks its state and is counted by [`leaked_bridges`].
 ///
-/// A free of a stray pointer, or a second free, is found with probability 1 - 2^-32 *if the 16 bytes before the pointer can still be read*
-/// and *unless the address was allocated again*; it is [counted](Bridge::counters) and nothing is freed. A block of another bridge is
-/// counted, and freed or reallocated there.
+/// A free of a stray pointer, or a second free, is found with probability 1 - 2^-32 *if the 16 bytes before the pointer
+/// can still be read* and *unless the address was allocated again*; it is [counted](Bridge::counters) and nothing is
+/// freed. A block of another bridge is counted, and freed or reallocated there.
 ///
-/// A call with a `pUserData` that is NULL, or provably that of no bridge, is answered with NULL, or ignored. Every wrong call can be
-/// [told](super::on_call_mistake).
+/// A call with a `pUserData` that is NULL, or provably that of no bridge, is answered with NULL, or ignored. Every
+/// wrong call can be [told](super::on_call_mistake).
 ///
-/// 0 bytes are a real block, which is freed as every other. A reallocation to 0 bytes is `pfnFree`, also of NULL, and answers NULL (V14).
+/// 0 bytes are a real block, which is freed as every other. A reallocation to 0 bytes is `pfnFree`, also of NULL, and
+/// answers NULL (V14).
 ///
 /// Panics of the context's backing are caught, counted and answered with NULL.
 ///
@@ -102,18 +103,11 @@ impl Bridge {
             }
         };
         let key = fresh_key(place.as_ptr().addr());
-        let pinned = PinnedBridge {
-            state: BridgeState::new(context.handle(), key),
-            own: unused.and(Self::STATE),
-        };
+        let pinned = PinnedBridge { state: BridgeState::new(context.handle(), key), own: unused.and(Self::STATE) };
         // SAFETY: just taken with the layout of the state.
         unsafe { place.write(pinned) };
         live_bridges::add(key.owner, place.cast());
-        Ok(Self {
-            context,
-            pinned: place,
-            on_leak: None,
-        })
+        Ok(Self { context, pinned: place, on_leak: None })
     }
 
     /// Sets a function that is called if this bridge is dropped while Vulkan holds blocks of it, or within a callback.
@@ -133,8 +127,8 @@ impl Bridge {
 
     /// The `pAllocator` to pass.
     ///
-    /// The functions and `pUserData` stay valid until [`close`](Self::close) returned Ok, or the bridge was dropped with nothing
-    /// live. The caller must not call them later (V6).
+    /// The functions and `pUserData` stay valid until [`close`](Self::close) returned Ok, or the bridge was dropped
+    /// with nothing live. The caller must not call them later (V6).
     #[must_use]
     pub fn callbacks(&self) -> AllocationCallbacks<'_> {
         AllocationCallbacks::new(self.raw())
@@ -217,10 +211,7 @@ impl Bridge {
         // SAFETY: placed by `new`, and read once, as this function requires.
         drop(unsafe { self.pinned.read() });
         // SAFETY: taken in `new` from this context with this layout and scope.
-        unsafe {
-            self.context
-                .deallocate(self.pinned.cast(), Self::STATE, self.context.scope())
-        };
+        unsafe { self.context.deallocate(self.pinned.cast(), Self::STATE, self.context.scope()) };
     }
 }
 
@@ -246,11 +237,7 @@ impl Drop for Bridge {
         // Last: the listener may call anything.
         if let Some(listener) = self.on_leak {
             let context = self.context.handle();
-            listener(&LeakedBridge {
-                context: context.name(),
-                label: context.label(),
-                live,
-            });
+            listener(&LeakedBridge { context: context.name(), label: context.label(), live });
         }
     }
 }
@@ -293,10 +280,7 @@ impl<A: HostAllocator + Sync> BareBridge<A> {
     #[must_use]
     pub fn new(backing: A) -> Self {
         let key = fresh_key((&raw const backing).addr());
-        Self {
-            state: BridgeState::new(backing, key),
-            _pinned: PhantomPinned,
-        }
+        Self { state: BridgeState::new(backing, key), _pinned: PhantomPinned }
     }
 
     /// The C struct. Its functions may be called while `self` does not move; later calls are undefined.

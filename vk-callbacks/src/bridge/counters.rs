@@ -57,18 +57,20 @@ counters! {
     backing_refusals,
     /// Frees and reallocations of a pointer whose header is no bridge's (V11, V19). Nothing was freed.
     unknown_pointers,
-    /// Frees and reallocations of a live block of another [`Bridge`](crate::Bridge) (V11, V19). It was freed or reallocated there.
+    /// Frees and reallocations of a live block of another [`Bridge`](crate::Bridge) (V11, V19). It was freed or
+    /// reallocated there.
     foreign_pointers,
     /// Frees and reallocations of a pointer that was freed before (V11, V19). Nothing was freed.
     freed_pointers,
-    /// Frees and reallocations of a pointer that the guard behind the bridge does not know as live (V11, V19). Nothing was read or freed.
+    /// Frees and reallocations of a pointer that the guard behind the bridge does not know as live (V11, V19). Nothing
+    /// was read or freed.
     guard_refusals,
     /// Reallocations with another alignment than the block's (V15), which was kept.
     alignment_changes,
     /// Reallocations with another scope than the block's, which was kept.
     scope_changes,
-    /// Panics of the backing that were caught. A block that was being freed or resized is leaked then, unless the backing had freed it:
-    /// after such a NULL, and only then, the original of a reallocation is gone (V16).
+    /// Panics of the backing that were caught. A block that was being freed or resized is leaked then, unless the
+    /// backing had freed it: after such a NULL, and only then, the original of a reallocation is gone (V16).
     panics,
     /// Internal notifications of an unknown type or scope (V20), which are not passed on.
     bad_notifications,

@@ -49,14 +49,7 @@ impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
     #[inline(always)]
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
         let _inside = thread::enter_callback();
-        self.0
-            .allocate::<C>(
-                Callback::Allocation,
-                request.size,
-                request.align,
-                request.scope,
-            )
-            .cast()
+        self.0.allocate::<C>(Callback::Allocation, request.size, request.align, request.scope).cast()
     }
 
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
@@ -92,11 +85,7 @@ fn notified<A: HostAllocator + Sync>(state: &BridgeState<A>, notice: RawNotice) 
         report_mistake(callback, CallMistakeKind::Scope, wrong.cast_unsigned());
         return;
     };
-    let notice = Notice {
-        event: notice.event,
-        bytes: notice.size,
-        scope,
-    };
+    let notice = Notice { event: notice.event, bytes: notice.size, scope };
     if fenced(|| state.backing.notify(notice)).is_err() {
         state.counters.panics.one_more();
     }

@@ -1,6 +1,7 @@
 //! The bridges of this process by number: a block goes back through its own bridge (law 4).
 //!
-//! A bridge with a live block does not end. So the header of a live block, which is verified first, shows that the state is there.
+//! A bridge with a live block does not end. So the header of a live block, which is verified first, shows that the
+//! state is there.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -27,12 +28,8 @@ struct BridgePlace {
     state: AtomicPtr<State>,
 }
 
-static TABLE: [BridgePlace; PLACES] = [const {
-    BridgePlace {
-        number: AtomicU32::new(0),
-        state: AtomicPtr::new(ptr::null_mut()),
-    }
-}; PLACES];
+static TABLE: [BridgePlace; PLACES] =
+    [const { BridgePlace { number: AtomicU32::new(0), state: AtomicPtr::new(ptr::null_mut()) } }; PLACES];
 
 fn places_of(number: u32) -> impl Iterator<Item = &'static BridgePlace> {
     let first = number as usize;
@@ -44,9 +41,7 @@ pub(super) fn add(number: u32, state: NonNull<State>) {
     let null = ptr::null_mut();
     let is_mine = |place: &&BridgePlace| {
         let state = state.as_ptr();
-        let taken = place
-            .state
-            .compare_exchange(null, state, Ordering::AcqRel, Ordering::Relaxed);
+        let taken = place.state.compare_exchange(null, state, Ordering::AcqRel, Ordering::Relaxed);
         taken.is_ok()
     };
     if let Some(place) = places_of(number).find(is_mine) {
@@ -63,16 +58,13 @@ pub(super) fn remove(number: u32) {
 }
 
 #[cold]
-pub(super) fn callbacks_of_block(
-    payload: NonNull<u8>,
-    word0: Word0,
-    word1: u64,
-) -> Option<RawCallbacks> {
+pub(super) fn callbacks_of_block(payload: NonNull<u8>, word0: Word0, word1: u64) -> Option<RawCallbacks> {
     let number = word1 as u32;
     let is_it = |place: &&BridgePlace| place.number.load(Ordering::Acquire) == number;
     let place = places_of(number).filter(|_| number != 0).find(is_it)?;
     let state = NonNull::new(place.state.load(Ordering::Acquire))?;
-    // If the bridge has ended meanwhile, the state is another's or gone, and so is its key: nothing is read from it yet.
+    // If the bridge has ended meanwhile, the state is another's or gone, and so is its key: nothing is read from it
+    // yet.
     let key = key_of(state.as_ptr().addr(), number);
     if word1 != key.live(payload.addr().get(), word0) {
         return None;

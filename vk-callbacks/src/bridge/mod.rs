@@ -7,8 +7,6 @@ mod entry;
 mod live_bridges;
 mod state;
 
-pub use crate::sink::{
-    CallMistake, CallMistakeKind, CallMistakeListener, Callback, on_call_mistake,
-};
+pub use crate::sink::{CallMistake, CallMistakeKind, CallMistakeListener, Callback, on_call_mistake};
 pub use context_bridge::{BareBridge, Bridge, leaked_bridges};
 pub use counters::{BridgeCounters, LeakListener, LeakedBridge};

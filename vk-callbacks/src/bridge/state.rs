@@ -15,9 +15,7 @@ use super::counters::{Count, CounterCells};
 use super::live_bridges;
 use crate::command::note_null_answer;
 use crate::fence::{Care, CareKind, Panicked, fence, fenced};
-use crate::header::{
-    CookieKey, HEADER, HeaderError, HeaderPlan, Mark, Mode, Pad, SMALL_ALIGN, Word0,
-};
+use crate::header::{CookieKey, HEADER, HeaderError, HeaderPlan, Mark, Mode, Pad, SMALL_ALIGN, Word0};
 use crate::raw::{RawCallbacks, RawRequest, RawScope};
 use crate::sink::{CallMistakeKind, Callback, CallbackSink as _, is_no_memory, report_mistake};
 
@@ -51,17 +49,12 @@ impl<A> BridgeState<A> {
 
 impl<A: HostAllocator + Sync> BridgeState<A> {
     pub(crate) fn new(backing: A, cookie_key: CookieKey) -> Self {
-        // A backing that tracks requesters needs the size of the front before the block exists: it must not depend on the address.
+        // A backing that tracks requesters needs the size of the front before the block exists: it must not depend on
+        // the address.
         let traits = backing.traits();
         let exact = traits.exact_alignment || traits.tracks_requester;
         let mode = if exact { Mode::Exact } else { Mode::Own };
-        Self {
-            mark: AtomicUsize::new(MARK),
-            backing,
-            cookie_key,
-            mode,
-            counters: CounterCells::default(),
-        }
+        Self { mark: AtomicUsize::new(MARK), backing, cookie_key, mode, counters: CounterCells::default() }
     }
 
     pub(crate) fn care(&self) -> CareKind {
@@ -73,13 +66,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     }
 
     #[inline(always)]
-    pub(crate) fn allocate<C: Care>(
-        &self,
-        callback: Callback,
-        size: usize,
-        align: usize,
-        scope: RawScope,
-    ) -> *mut u8 {
+    pub(crate) fn allocate<C: Care>(&self, callback: Callback, size: usize, align: usize, scope: RawScope) -> *mut u8 {
         let Some(known) = scope_from(scope) else {
             let scope = (scope as isize).cast_unsigned();
             let counter = &self.counters.bad_scopes;
@@ -109,13 +96,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
 
     #[cold]
     #[inline(never)]
-    fn allocate_aligned<C: Care>(
-        &self,
-        callback: Callback,
-        size: usize,
-        align: usize,
-        scope: Scope,
-    ) -> *mut u8 {
+    fn allocate_aligned<C: Care>(&self, callback: Callback, size: usize, align: usize, scope: Scope) -> *mut u8 {
         let plan = match HeaderPlan::new(size, align, self.mode) {
             Ok(plan) => plan,
             Err(refusal) => return self.refuse_layout(callback, refusal, size, align),
@@ -226,10 +207,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         let Ok(layout) = HeaderPlan::small(word0.size(), align) else {
             return;
         };
-        let plan = HeaderPlan {
-            layout,
-            pad: Pad::Fixed(HEADER),
-        };
+        let plan = HeaderPlan { layout, pad: Pad::Fixed(HEADER) };
         // SAFETY: a live block with this header, and its plan.
         unsafe { self.free_block::<C>(payload, word0, scope, &plan) }
     }
@@ -249,13 +227,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     /// # Safety
     /// As [`free_live`](Self::free_live); `plan` is the block's.
     #[inline(always)]
-    unsafe fn free_block<C: Care>(
-        &self,
-        payload: NonNull<u8>,
-        word0: Word0,
-        scope: Scope,
-        plan: &HeaderPlan,
-    ) {
+    unsafe fn free_block<C: Care>(&self, payload: NonNull<u8>, word0: Word0, scope: Scope, plan: &HeaderPlan) {
         // SAFETY: the header of a live block is writable.
         unsafe { write_word1(payload, self.cookie_key.freed(payload.addr().get(), word0)) };
         // SAFETY: `write_header` put the payload this far behind the block's start.
@@ -267,7 +239,8 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         }
     }
 
-    /// After a panic it is unknown whether the backing still has the block: it stays marked as freed, and is leaked if it was not.
+    /// After a panic it is unknown whether the backing still has the block: it stays marked as freed, and is leaked if
+    /// it was not.
     ///
     /// # Safety
     /// As [`free_live`](Self::free_live); `old` is the block's plan, `new` the plan of `size` with the same alignment.
@@ -337,11 +310,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     /// # Safety
     /// `payload` is *readable*.
     #[cold]
-    unsafe fn own_callbacks_of(
-        &self,
-        callback: Callback,
-        payload: NonNull<u8>,
-    ) -> Option<RawCallbacks> {
+    unsafe fn own_callbacks_of(&self, callback: Callback, payload: NonNull<u8>) -> Option<RawCallbacks> {
         // SAFETY: a readable pointer.
         let (word0, word1) = unsafe { read_words(payload) };
         if self.cookie_key.judge(payload.addr().get(), word0, word1) == Mark::Freed {
@@ -364,30 +333,16 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     }
 
     #[cold]
-    fn refuse_layout(
-        &self,
-        callback: Callback,
-        refusal: HeaderError,
-        size: usize,
-        align: usize,
-    ) -> *mut u8 {
+    fn refuse_layout(&self, callback: Callback, refusal: HeaderError, size: usize, align: usize) -> *mut u8 {
         let (counter, kind, value) = match refusal {
             HeaderError::TooLarge => (&self.counters.too_large, CallMistakeKind::Size, size),
-            HeaderError::BadAlignment => (
-                &self.counters.bad_alignments,
-                CallMistakeKind::Alignment,
-                align,
-            ),
+            HeaderError::BadAlignment => (&self.counters.bad_alignments, CallMistakeKind::Alignment, align),
         };
         self.refuse(counter, (callback, kind, value))
     }
 
     #[cold]
-    fn refuse(
-        &self,
-        counter: &Count,
-        (callback, kind, value): (Callback, CallMistakeKind, usize),
-    ) -> *mut u8 {
+    fn refuse(&self, counter: &Count, (callback, kind, value): (Callback, CallMistakeKind, usize)) -> *mut u8 {
         counter.one_more();
         report_mistake(callback, kind, value);
         note_null_answer();

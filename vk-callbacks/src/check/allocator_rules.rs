@@ -1,5 +1,5 @@
-//! Whether a request came to the right allocator: its place among the allocators of the command, and the scope (V5, V26, V28 to V32,
-//! V34, V36 to V40).
+//! Whether a request came to the right allocator: its place among the allocators of the command, and the scope (V5,
+//! V26, V28 to V32, V34, V36 to V40).
 
 #![forbid(unsafe_code)]
 
@@ -30,27 +30,16 @@ pub(crate) fn misplaced(
     scope: Scope,
 ) -> Option<Misplaced> {
     let given = available(row, owners);
-    let all = [
-        given.object,
-        given.cache,
-        given.deferred,
-        given.device,
-        given.instance,
-    ];
+    let all = [given.object, given.cache, given.deferred, given.device, given.instance];
     if matches!(row.action, CommandAction::Unknown) || all == [None; 5] {
         return None;
     }
     if !all.contains(&Some(called)) {
-        return Some(Misplaced {
-            kind: outside(row, &given, called_kind, scope),
-            instead_of: None,
-        });
+        return Some(Misplaced { kind: outside(row, &given, called_kind, scope), instead_of: None });
     }
     let found = |kind, instead_of| Some(Misplaced { kind, instead_of });
     match scope {
-        Scope::Object if !row.may_allocate.contains(Scope::Object) => {
-            found(no_object(row, called_kind), None)
-        }
+        Scope::Object if !row.may_allocate.contains(Scope::Object) => found(no_object(row, called_kind), None),
         Scope::Command | Scope::Object => {
             let first = most_specific(&given, row, scope);
             // If the deferred command has no allocator, the next ones are legal, too: the device's, the instance's.
@@ -67,15 +56,9 @@ pub(crate) fn misplaced(
                 _ => None,
             }
         }
-        Scope::Cache if !row.may_allocate.contains(Scope::Cache) => {
-            found(FindingKind::CacheScopeElsewhere, None)
-        }
+        Scope::Cache if !row.may_allocate.contains(Scope::Cache) => found(FindingKind::CacheScopeElsewhere, None),
         Scope::Cache => {
-            let cache = if row.is_of_cache() {
-                given.object
-            } else {
-                given.cache
-            };
+            let cache = if row.is_of_cache() { given.object } else { given.cache };
             match cache.or(given.device).or(given.instance) {
                 Some(first) if first != called => found(FindingKind::CacheElsewhere, Some(first)),
                 _ => None,
@@ -83,18 +66,10 @@ pub(crate) fn misplaced(
         }
         Scope::Device if given.device.or(given.instance) == Some(called) => {
             let makes_object = row.creates() && !matches!(row.object, "VkDevice" | "VkInstance");
-            makes_object.then_some(Misplaced {
-                kind: FindingKind::DeviceScopeInCreate,
-                instead_of: None,
-            })
+            makes_object.then_some(Misplaced { kind: FindingKind::DeviceScopeInCreate, instead_of: None })
         }
-        Scope::Device if given.instance == Some(called) => {
-            found(FindingKind::DeviceLessSpecific, given.device)
-        }
-        Scope::Device => found(
-            FindingKind::DeviceTooSpecific,
-            given.device.or(given.instance),
-        ),
+        Scope::Device if given.instance == Some(called) => found(FindingKind::DeviceLessSpecific, given.device),
+        Scope::Device => found(FindingKind::DeviceTooSpecific, given.device.or(given.instance)),
         Scope::Instance if given.instance == Some(called) => None,
         Scope::Instance => found(FindingKind::InstanceElsewhere, given.instance),
     }
@@ -118,8 +93,8 @@ fn available(row: &CommandRow, owners: &Owners) -> Owners {
     }
 }
 
-/// A command that neither creates, destroys nor fills an object may work on several, and a driver need not have kept the allocator of
-/// each.
+/// A command that neither creates, destroys nor fills an object may work on several, and a driver need not have kept
+/// the allocator of each.
 fn most_specific(given: &Owners, row: &CommandRow, scope: Scope) -> Option<OwnerId> {
     let bystander = scope == Scope::Command && matches!(row.action, CommandAction::Other);
     let own = match row.source(Scope::Object) {
@@ -127,18 +102,14 @@ fn most_specific(given: &Owners, row: &CommandRow, scope: Scope) -> Option<Owner
         AllocatorSource::DeferredOperation => given.object.or(given.deferred),
         AllocatorSource::Object | AllocatorSource::Pool | AllocatorSource::Cache => given.object,
     };
-    own.filter(|_| !bystander)
-        .or(given.device)
-        .or(given.instance)
+    own.filter(|_| !bystander).or(given.device).or(given.instance)
 }
 
 fn outside(row: &CommandRow, given: &Owners, called_kind: &str, scope: Scope) -> FindingKind {
     // A command that creates an object of this kind got the callbacks of another one.
     let creates_kind = row.object == called_kind && row.may_allocate.contains(Scope::Object);
     match called_kind {
-        _ if given.deferred.is_some() || matches!(row.action, CommandAction::Join) => {
-            FindingKind::OutsideDeferred
-        }
+        _ if given.deferred.is_some() || matches!(row.action, CommandAction::Join) => FindingKind::OutsideDeferred,
         "VkDescriptorPool" => FindingKind::DescriptorPoolElsewhere,
         "VkCommandPool" => FindingKind::CommandPoolElsewhere,
         "VkPipelineCache" | "VkValidationCacheEXT" => FindingKind::CacheScopeElsewhere,
@@ -189,19 +160,11 @@ impl<'t> Engine<'_, 't> {
             || self.compatible(block.owner, call.owner)
     }
 
-    /// Callbacks that a program passes with each object get what the driver calls them for: they may end with their object.
+    /// Callbacks that a program passes with each object get what the driver calls them for: they may end with their
+    /// object.
     #[inline]
-    pub(super) fn way_of(
-        &self,
-        block: &BlockRecord<'t>,
-        call: &CallbackCall<'_, 't>,
-        may_pass: bool,
-    ) -> Pass {
-        if may_pass {
-            Pass::On
-        } else {
-            self.way_elsewhere(block, call)
-        }
+    pub(super) fn way_of(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>, may_pass: bool) -> Pass {
+        if may_pass { Pass::On } else { self.way_elsewhere(block, call) }
     }
 
     #[cold]
@@ -257,11 +220,7 @@ impl<'t> Engine<'_, 't> {
         });
         let owner = self.numbered(block.owner).filter(|_| went == Some(true));
         let Some(owner) = owner else { return false };
-        let call = CallbackCall {
-            caller,
-            owner,
-            callbacks: 0,
-        };
+        let call = CallbackCall { caller, owner, callbacks: 0 };
         self.discount(block, &call);
         self.discount_command_block(&caller, block);
         self.report(CheckFinding {

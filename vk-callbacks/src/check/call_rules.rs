@@ -25,11 +25,7 @@ pub(crate) struct Moving<'t> {
 
 impl<'t> Engine<'_, 't> {
     #[inline]
-    pub(super) fn with_block<R>(
-        &self,
-        address: NonZeroU64,
-        look: impl FnOnce(&mut BlockRecord<'t>) -> R,
-    ) -> Option<R> {
+    pub(super) fn with_block<R>(&self, address: NonZeroU64, look: impl FnOnce(&mut BlockRecord<'t>) -> R) -> Option<R> {
         self.blocks.with(&BlockRecord::at(address), look)
     }
 
@@ -47,12 +43,7 @@ impl<'t> Engine<'_, 't> {
     }
 
     #[inline]
-    fn check_allocator(
-        &self,
-        call: &CallbackCall<'_, 't>,
-        request: BlockRequest,
-        scope: Option<Scope>,
-    ) {
+    fn check_allocator(&self, call: &CallbackCall<'_, 't>, request: BlockRequest, scope: Option<Scope>) {
         let finding = |kind| call.finding(kind, scope).of_size(request.size);
         let Some(scope) = scope else {
             return self.report(finding(FindingKind::BadScope));
@@ -73,16 +64,12 @@ impl<'t> Engine<'_, 't> {
         }
         let Some(id) = owner.id else { return };
         // The common case: the object's own allocator.
-        let own =
-            bracket.owners.object == Some(id) && matches!(scope, Scope::Object | Scope::Command);
+        let own = bracket.owners.object == Some(id) && matches!(scope, Scope::Object | Scope::Command);
         if own && bracket.row().may_allocate.contains(scope) {
             return;
         }
         if let Some(misplaced) = misplaced(bracket.row(), &bracket.owners, id, owner.kind, scope) {
-            self.report(CheckFinding {
-                against: self.kind_of(misplaced.instead_of),
-                ..finding(misplaced.kind)
-            });
+            self.report(CheckFinding { against: self.kind_of(misplaced.instead_of), ..finding(misplaced.kind) });
         }
     }
 
@@ -90,11 +77,7 @@ impl<'t> Engine<'_, 't> {
         let Some(id) = bracket.owners.object else {
             return;
         };
-        let pool = if owner.id == Some(id) {
-            Some(owner)
-        } else {
-            self.owner(id)
-        };
+        let pool = if owner.id == Some(id) { Some(owner) } else { self.owner(id) };
         if let Some(pool) = pool.filter(|pool| !pool.drawn.load(Ordering::Relaxed)) {
             pool.drawn.store(true, Ordering::Relaxed);
         }
@@ -141,19 +124,9 @@ impl<'t> Engine<'_, 't> {
         request: BlockRequest,
         address: NonZeroU64,
     ) -> Result<(), HostError> {
-        let CallbackCall {
-            caller,
-            owner,
-            callbacks,
-        } = *call;
+        let CallbackCall { caller, owner, callbacks } = *call;
         self.mark_creation(call);
-        let block = BlockRecord::new(
-            address,
-            request,
-            caller.serial(),
-            caller.command(),
-            (owner.number(), callbacks),
-        );
+        let block = BlockRecord::new(address, request, caller.serial(), caller.command(), (owner.number(), callbacks));
         owner.count_block(caller.thread);
         let mut before = None;
         let merge = |there: &mut BlockRecord<'t>| before = Some(core::mem::replace(there, block));
@@ -191,11 +164,7 @@ impl<'t> Engine<'_, 't> {
         block: &BlockRecord<'t>,
         owner: &'o CallbackOwner<'t>,
     ) -> Option<&'o CallbackOwner<'t>> {
-        if block.owner == owner.number() {
-            Some(owner)
-        } else {
-            self.numbered(block.owner)
-        }
+        if block.owner == owner.number() { Some(owner) } else { self.numbered(block.owner) }
     }
 
     /// Called before the answer is recorded.
@@ -215,9 +184,7 @@ impl<'t> Engine<'_, 't> {
         if own.is_some() && own == owner.id {
             owner.begin_creation();
             let many = row.many || row.action == CommandAction::Join;
-            bracket
-                .creation
-                .set(Some(Creation::new(owner.number(), many)));
+            bracket.creation.set(Some(Creation::new(owner.number(), many)));
         }
     }
 
@@ -233,11 +200,7 @@ impl<'t> Engine<'_, 't> {
             return;
         }
         self.discount(before, call);
-        let kind = if before.stays {
-            FindingKind::OldBlockGivenAway
-        } else {
-            FindingKind::LiveBlockGivenAgain
-        };
+        let kind = if before.stays { FindingKind::OldBlockGivenAway } else { FindingKind::LiveBlockGivenAgain };
         self.report(call.finding(kind, scope).of_size(size));
     }
 
@@ -349,10 +312,7 @@ impl<'t> Engine<'_, 't> {
     /// Another owner's free was not passed on, if the owner of the block frees it now.
     #[cold]
     fn finish_free(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) -> bool {
-        self.may_pass(block, call)
-            && self
-                .with_block(block.address, |there| there.doubted = false)
-                .is_some()
+        self.may_pass(block, call) && self.with_block(block.address, |there| there.doubted = false).is_some()
     }
 
     pub(crate) fn released_through_other(&self, address: NonZeroU64) {
@@ -365,16 +325,8 @@ impl<'t> Engine<'_, 't> {
     }
 
     #[cold]
-    fn unknown_pointer(
-        &self,
-        call: &CallbackCall<'_, 't>,
-        kind: FindingKind,
-        scope: Option<Scope>,
-    ) {
-        self.report(CheckFinding {
-            module: self.module(),
-            ..call.finding(kind, scope)
-        });
+    fn unknown_pointer(&self, call: &CallbackCall<'_, 't>, kind: FindingKind, scope: Option<Scope>) {
+        self.report(CheckFinding { module: self.module(), ..call.finding(kind, scope) });
     }
 
     #[cold]
@@ -397,12 +349,8 @@ impl<'t> Engine<'_, 't> {
         let number = self.moves.fetch_add(1, Ordering::Relaxed);
         let moving = self.with_block(address, |block| {
             let may_pass = self.may_pass(block, call);
-            let moving = Moving {
-                block: *block,
-                number,
-                pass: self.way_of(block, call, may_pass),
-                through_other: !may_pass,
-            };
+            let moving =
+                Moving { block: *block, number, pass: self.way_of(block, call, may_pass), through_other: !may_pass };
             if block.state == BlockState::Live && moving.pass != Pass::Not {
                 block.state = BlockState::Moving;
                 block.tag = number;
@@ -423,12 +371,7 @@ impl<'t> Engine<'_, 't> {
         (moving.pass != Pass::Not).then_some(moving)
     }
 
-    pub(crate) fn move_requested(
-        &self,
-        call: &CallbackCall<'_, 't>,
-        moving: &Moving<'t>,
-        request: BlockRequest,
-    ) {
+    pub(crate) fn move_requested(&self, call: &CallbackCall<'_, 't>, moving: &Moving<'t>, request: BlockRequest) {
         let (block, scope) = (&moving.block, request.scope());
         if block.align != request.align {
             let finding = call.finding(FindingKind::OtherAlignment, block.scope());
@@ -446,13 +389,7 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    pub(crate) fn not_moved(
-        &self,
-        call: &CallbackCall<'_, 't>,
-        address: NonZeroU64,
-        moving: &Moving<'t>,
-        tried: bool,
-    ) {
+    pub(crate) fn not_moved(&self, call: &CallbackCall<'_, 't>, address: NonZeroU64, moving: &Moving<'t>, tried: bool) {
         let block = &moving.block;
         let stayed = self.with_block(address, |there| {
             let ours = there.is_moved_by(moving.number);
@@ -481,11 +418,7 @@ impl<'t> Engine<'_, 't> {
         room: &Promised<'_, '_, BlockRecord<'t>>,
     ) {
         let block = &moving.block;
-        let moved = BlockRecord {
-            address: new,
-            size,
-            ..*block
-        };
+        let moved = BlockRecord { address: new, size, ..*block };
         if old != new {
             let _ = self.with_block(old, |there| {
                 if there.is_moved_by(moving.number) {
@@ -527,11 +460,7 @@ impl<'t> Engine<'_, 't> {
         kind: RawInternalType,
         scope: RawScope,
     ) {
-        let request = BlockRequest {
-            size,
-            align: 1,
-            scope,
-        };
+        let request = BlockRequest { size, align: 1, scope };
         let (scope, owner) = (request.scope(), call.owner);
         let finding = |kind| call.finding(kind, scope).of_size(size);
         let sums = self.first_of_group(owner.group).unwrap_or(owner);
@@ -562,18 +491,12 @@ impl<'t> Engine<'_, 't> {
     #[inline]
     fn command_block(&self, caller: &CallerContext<'_, 't>, counts: bool, by: i32) {
         if counts && let Some(bracket) = caller.bracket {
-            bracket
-                .command_live
-                .set(bracket.command_live.get().saturating_add_signed(by));
+            bracket.command_live.set(bracket.command_live.get().saturating_add_signed(by));
         }
     }
 
     #[inline]
-    pub(super) fn discount_command_block(
-        &self,
-        caller: &CallerContext<'_, 't>,
-        block: &BlockRecord<'t>,
-    ) {
+    pub(super) fn discount_command_block(&self, caller: &CallerContext<'_, 't>, block: &BlockRecord<'t>) {
         let is_own = block.scope() == Some(Scope::Command) && block.serial == caller.serial();
         self.command_block(caller, is_own, -1);
     }

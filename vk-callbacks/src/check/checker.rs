@@ -25,17 +25,18 @@ use crate::trace::Sighting;
 
 /// A checker of any callbacks: it reports broken [rules](crate::Rule), and who broke them.
 ///
-/// [`wrap`](Checker::wrap) returns the callbacks to pass to Vulkan instead. Pointers, sizes and alignments pass unchanged; each block has
-/// a record of 64 bytes in the memory of [`Checker::new`]. The inner functions are called while the checker holds no lock. Two calls are
-/// refused:
+/// [`wrap`](Checker::wrap) returns the callbacks to pass to Vulkan instead. Pointers, sizes and alignments pass
+/// unchanged; each block has a record of 64 bytes in the memory of [`Checker::new`]. The inner functions are called
+/// while the checker holds no lock. Two calls are refused:
 ///
-/// - a free or reallocation of an unknown or freed pointer is reported and **not** passed on. One of another owner's block is reported
-///   and passed on to that owner's callbacks; between owners [without callbacks of their own](Checker::add_owner) it is passed on as it
-///   came, and otherwise not at all;
+/// - a free or reallocation of an unknown or freed pointer is reported and **not** passed on. One of another owner's
+///   block is reported and passed on to that owner's callbacks; between owners [without callbacks of their
+///   own](Checker::add_owner) it is passed on as it came, and otherwise not at all;
 /// - a request without memory for its record is answered with NULL.
 ///
 /// The checker needs to know commands ([`run`](Checker::run)) and handles ([`created`](Checker::created),
-/// [`destroyed`](Checker::destroyed)). Without the feature `std` there are no commands, and rules that need them are not checked.
+/// [`destroyed`](Checker::destroyed)). Without the feature `std` there are no commands, and rules that need them are
+/// not checked.
 ///
 /// A block should pass one wrapper only.
 ///
@@ -95,21 +96,18 @@ pub(super) struct CheckerState<'h> {
 const WATCHED_ROOM: usize = 7;
 
 impl<'h> Checker<'h> {
-    /// The records lie in `memory`, which must not come from callbacks that the checker watches: about 30 kB now, more for requests,
-    /// commands and handles, never for a free.
+    /// The records lie in `memory`, which must not come from callbacks that the checker watches: about 30 kB now, more
+    /// for requests, commands and handles, never for a free.
     ///
     /// # Errors
     /// The refusal of `memory`.
-    pub fn new(
-        memory: &'h (dyn HostAllocator + Sync),
-        options: CheckOptions,
-    ) -> Result<Self, CallbackError> {
+    pub fn new(memory: &'h (dyn HostAllocator + Sync), options: CheckOptions) -> Result<Self, CallbackError> {
         Self::of_engine(Engine::new(memory, options, false))
     }
 
-    /// As [`Checker::new`], with `module`, which names the file of the program or library that calls a callback of this thread; empty if
-    /// unknown. The checker calls it for findings about unknown pointers and frees past the callbacks, while it holds no lock. It must not
-    /// call a callback.
+    /// As [`Checker::new`], with `module`, which names the file of the program or library that calls a callback of this
+    /// thread; empty if unknown. The checker calls it for findings about unknown pointers and frees past the callbacks,
+    /// while it holds no lock. It must not call a callback.
     pub fn naming_callers(
         memory: &'h (dyn HostAllocator + Sync),
         options: CheckOptions,
@@ -127,16 +125,7 @@ impl<'h> Checker<'h> {
         let mut watched = ShardedTable::new(memory, false, usize::MAX);
         watched.reserve(WATCHED_ROOM)?;
         let handed = PinnedList::new(memory);
-        Ok(Self {
-            shared: allocate_pinned(
-                memory,
-                CheckerState {
-                    engine,
-                    watched,
-                    handed,
-                },
-            )?,
-        })
+        Ok(Self { shared: allocate_pinned(memory, CheckerState { engine, watched, handed })? })
     }
 
     /// Returns callbacks that check each call and pass it on to `inner`.
@@ -146,14 +135,11 @@ impl<'h> Checker<'h> {
     /// [`CallbackError::TooManyOwners`] if 262 144 are watched in this process; the refusal of the checker's memory.
     ///
     /// # Safety
-    /// - The functions of `inner` may be called with its user data, from any thread, as long as the returned functions may.
-    /// - No returned function is called while the checker is closed or dropped. (A checker that is dropped while blocks are live is
-    ///   leaked: then until the checker's memory ends.)
-    pub unsafe fn wrap(
-        &self,
-        inner: RawCallbacks,
-        owner: CheckedOwner,
-    ) -> Result<Checked, CallbackError> {
+    /// - The functions of `inner` may be called with its user data, from any thread, as long as the returned functions
+    ///   may.
+    /// - No returned function is called while the checker is closed or dropped. (A checker that is dropped while blocks
+    ///   are live is leaked: then until the checker's memory ends.)
+    pub unsafe fn wrap(&self, inner: RawCallbacks, owner: CheckedOwner) -> Result<Checked, CallbackError> {
         let engine = &self.shared().engine;
         engine.registered(&CallbackOwner::new(owner, None), &inner);
         check_complete(&inner)?;
@@ -171,7 +157,8 @@ impl<'h> Checker<'h> {
         Ok(checked)
     }
 
-    /// Adds an owner whose callbacks come later, each by [`Checker::wrap_for`]: for kinds whose objects have callbacks of their own (V5).
+    /// Adds an owner whose callbacks come later, each by [`Checker::wrap_for`]: for kinds whose objects have callbacks
+    /// of their own (V5).
     ///
     /// # Errors
     /// The refusal of the checker's memory.
@@ -181,19 +168,15 @@ impl<'h> Checker<'h> {
         Ok(())
     }
 
-    /// As [`Checker::wrap`], for an added owner: all its callbacks are compatible. Identical callbacks are watched once, until they were
-    /// [retired](Checker::retire) as often as they were wrapped.
+    /// As [`Checker::wrap`], for an added owner: all its callbacks are compatible. Identical callbacks are watched
+    /// once, until they were [retired](Checker::retire) as often as they were wrapped.
     ///
     /// # Errors
     /// [`CallbackError::UnknownOwner`], and those of [`Checker::wrap`].
     ///
     /// # Safety
     /// As of [`Checker::wrap`].
-    pub unsafe fn wrap_for(
-        &self,
-        inner: RawCallbacks,
-        owner: OwnerId,
-    ) -> Result<Checked, CallbackError> {
+    pub unsafe fn wrap_for(&self, inner: RawCallbacks, owner: OwnerId) -> Result<Checked, CallbackError> {
         let shared = self.shared();
         let known = shared.engine.owner(owner);
         let known = known.ok_or(CallbackError::UnknownOwner)?;
@@ -210,8 +193,9 @@ impl<'h> Checker<'h> {
     /// Ends wrapped callbacks and frees their record. Does nothing for callbacks of another checker, or a second time.
     ///
     /// # Safety
-    /// Unless they were wrapped more often than retired, none of their functions is running or will be called, not even for a leftover
-    /// block, which a driver might also free through other callbacks of the checker if they are those of [`wrap`](Checker::wrap). (A later call counts as [stray](crate::check::stray_callbacks).)
+    /// Unless they were wrapped more often than retired, none of their functions is running or will be called, not even
+    /// for a leftover block, which a driver might also free through other callbacks of the checker if they are those of
+    /// [`wrap`](Checker::wrap). (A later call counts as [stray](crate::check::stray_callbacks).)
     pub unsafe fn retire(&self, checked: &Checked) {
         let shared = self.shared();
         let user_data = checked.raw().p_user_data;
@@ -244,10 +228,7 @@ impl<'h> Checker<'h> {
         let shared = self.shared();
         let memory = shared.engine.memory();
         let room = shared.watched.promise()?;
-        let watched = allocate_pinned(
-            memory,
-            Watched::new(self.shared, NonNull::dangling(), inner),
-        )?;
+        let watched = allocate_pinned(memory, Watched::new(self.shared, NonNull::dangling(), inner))?;
         let undo = |user_data: Option<*mut c_void>| {
             user_data.into_iter().for_each(user_data::release);
             // SAFETY: placed above, and the user data was not returned.
@@ -292,8 +273,8 @@ impl<'h> Checker<'h> {
         group
     }
 
-    /// Runs `body` as this command, as [`Command::run`] does, and checks it when it returned (V9, V25, V28). The body reports the result
-    /// by [`CommandFrame::returned`].
+    /// Runs `body` as this command, as [`Command::run`] does, and checks it when it returned (V9, V25, V28). The body
+    /// reports the result by [`CommandFrame::returned`].
     pub fn run<R>(&self, command: Command, body: impl FnOnce(&CommandFrame) -> R) -> R {
         let engine = &self.shared().engine;
         engine.make_ready();
@@ -312,21 +293,15 @@ impl<'h> Checker<'h> {
                 if let Running::Unplaced = running {
                     engine.running.fetch_add(1, Ordering::Relaxed);
                 }
-                let _leaving = Leaving {
-                    engine,
-                    frame,
-                    above,
-                    thread,
-                    running,
-                };
+                let _leaving = Leaving { engine, frame, above, thread, running };
                 body(frame)
             })
         })
     }
 
-    /// A command created an object with callbacks of `owner`, or with none (V42 to V44). Call it for each object, on the thread of the
-    /// command; a handle of 0 is no object. If an instance or a device is reported, so must be all objects below (V41). Without memory for
-    /// a record, the object counts as [lost](Checker::lost).
+    /// A command created an object with callbacks of `owner`, or with none (V42 to V44). Call it for each object, on
+    /// the thread of the command; a handle of 0 is no object. If an instance or a device is reported, so must be all
+    /// objects below (V41). Without memory for a record, the object counts as [lost](Checker::lost).
     pub fn created(&self, kind: &'static str, handle: u64, owner: Option<OwnerId>) {
         let engine = &self.shared().engine;
         let owner = owner.and_then(|id| engine.owner(id));
@@ -340,9 +315,7 @@ impl<'h> Checker<'h> {
                     && owner.is_some_and(|owner| owner.number() == creation.owner())
             };
             match pending {
-                Some((of, creation)) if of_it(of, creation) => {
-                    engine.object_created(creation, owner)
-                }
+                Some((of, creation)) if of_it(of, creation) => engine.object_created(creation, owner),
                 _ => drop(thread.swap_creation(pending)),
             }
         });
@@ -351,41 +324,25 @@ impl<'h> Checker<'h> {
     /// `command` destroyed an object with callbacks of `owner`, or with none, and returned (V42 to V44).
     ///
     /// If it was the last object of its callbacks, their live blocks are leftovers (V41).
-    pub fn destroyed(
-        &self,
-        kind: &'static str,
-        handle: u64,
-        owner: Option<OwnerId>,
-        command: &'static str,
-    ) {
+    pub fn destroyed(&self, kind: &'static str, handle: u64, owner: Option<OwnerId>, command: &'static str) {
         let engine = &self.shared().engine;
         let caller = caller_context();
         let owner = owner.and_then(|id| engine.owner(id));
         if let Some(owner) = engine.destroyed(&caller, kind, handle, owner, command) {
-            let call = CallbackCall {
-                caller,
-                owner,
-                callbacks: 0,
-            };
+            let call = CallbackCall { caller, owner, callbacks: 0 };
             engine.report_left_by(&call, command, None);
         }
     }
 
-    /// Another allocator, such as the C library's, is called to free or reallocate `block`. True if that is a live block of an owner that
-    /// `is_judged` accepts: it was reported (V19), counts as freed, and **must not** be freed there. Allocates nothing, and reads nothing
-    /// at the address. False inside of callbacks.
+    /// Another allocator, such as the C library's, is called to free or reallocate `block`. True if that is a live
+    /// block of an owner that `is_judged` accepts: it was reported (V19), counts as freed, and **must not** be freed
+    /// there. Allocates nothing, and reads nothing at the address. False inside of callbacks.
     #[must_use]
-    pub fn freed_elsewhere(
-        &self,
-        block: *const c_void,
-        is_judged: impl FnOnce(OwnerId) -> bool,
-    ) -> bool {
+    pub fn freed_elsewhere(&self, block: *const c_void, is_judged: impl FnOnce(OwnerId) -> bool) -> bool {
         let Some(address) = NonZeroU64::new(block.addr() as u64).filter(|_| !is_busy()) else {
             return false;
         };
-        self.shared()
-            .engine
-            .freed_elsewhere(caller_context, address, is_judged)
+        self.shared().engine.freed_elsewhere(caller_context, address, is_judged)
     }
 
     /// Returns a struct of these callbacks that can be [poisoned](HandedOut::poison) after its command returned (V6).
@@ -402,24 +359,18 @@ impl<'h> Checker<'h> {
         self.shared().engine.finish();
     }
 
-    /// The findings so far, by rule and time, in memory of `memory`. Exact while no callback runs and no thread begins its first
-    /// command.
+    /// The findings so far, by rule and time, in memory of `memory`. Exact while no callback runs and no thread begins
+    /// its first command.
     ///
     /// # Errors
     /// The refusal of `memory`.
-    pub fn findings<A: HostSource>(
-        &self,
-        memory: A,
-    ) -> Result<TryVec<CheckFinding<'static>, A>, HostError> {
+    pub fn findings<A: HostSource>(&self, memory: A) -> Result<TryVec<CheckFinding<'static>, A>, HostError> {
         self.shared().engine.findings(memory)
     }
 
-    /// As [`Checker::findings`], with the findings of a [`Checker::finish`] now: for a report during a run. Reads all records, and uses
-    /// some of the checker's memory meanwhile.
-    pub fn findings_at_end<A: HostSource>(
-        &self,
-        memory: A,
-    ) -> Result<TryVec<CheckFinding<'static>, A>, HostError> {
+    /// As [`Checker::findings`], with the findings of a [`Checker::finish`] now: for a report during a run. Reads all
+    /// records, and uses some of the checker's memory meanwhile.
+    pub fn findings_at_end<A: HostSource>(&self, memory: A) -> Result<TryVec<CheckFinding<'static>, A>, HostError> {
         self.shared().engine.findings_at_end(memory)
     }
 
@@ -455,7 +406,8 @@ impl<'h> Checker<'h> {
     /// Frees all memory, whatever is live: for drivers that leak.
     ///
     /// # Safety
-    /// No returned function is running. (Later calls count as [stray](crate::check::stray_callbacks), and are answered with NULL.)
+    /// No returned function is running. (Later calls count as [stray](crate::check::stray_callbacks), and are answered
+    /// with NULL.)
     pub unsafe fn close_anyway(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: no returned function is running.

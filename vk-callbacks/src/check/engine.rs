@@ -59,13 +59,7 @@ pub(crate) struct CallerContext<'a, 't> {
 }
 
 impl<'t> CallerContext<'_, 't> {
-    pub(crate) const UNKNOWN_CALLER: Self = Self {
-        bracket: None,
-        thread: 0,
-        issued: false,
-        known: false,
-        at: 0,
-    };
+    pub(crate) const UNKNOWN_CALLER: Self = Self { bracket: None, thread: 0, issued: false, known: false, at: 0 };
 
     pub(crate) fn command(&self) -> &'t str {
         self.bracket.map_or("", |bracket| bracket.name)
@@ -86,11 +80,7 @@ pub(crate) struct CallbackCall<'a, 't> {
 
 impl<'a, 't> CallbackCall<'a, 't> {
     pub(crate) const fn unknown(owner: &'a CallbackOwner<'t>) -> Self {
-        Self {
-            caller: CallerContext::UNKNOWN_CALLER,
-            owner,
-            callbacks: 0,
-        }
+        Self { caller: CallerContext::UNKNOWN_CALLER, owner, callbacks: 0 }
     }
 
     pub(crate) fn finding(&self, kind: FindingKind, scope: Option<Scope>) -> CheckFinding<'t> {
@@ -104,16 +94,8 @@ impl<'a, 't> CallbackCall<'a, 't> {
         }
     }
 
-    pub(super) fn finding_of_block(
-        &self,
-        kind: FindingKind,
-        block: &BlockRecord<'t>,
-    ) -> CheckFinding<'t> {
-        CheckFinding {
-            command: block.command,
-            ..self.finding(kind, block.scope())
-        }
-        .of_size(block.size)
+    pub(super) fn finding_of_block(&self, kind: FindingKind, block: &BlockRecord<'t>) -> CheckFinding<'t> {
+        CheckFinding { command: block.command, ..self.finding(kind, block.scope()) }.of_size(block.size)
     }
 }
 
@@ -146,10 +128,7 @@ impl<'h, 't> Engine<'h, 't> {
         self.memory
     }
 
-    pub(crate) fn add_owner(
-        &self,
-        make: impl FnOnce() -> CallbackOwner<'t>,
-    ) -> Result<&CallbackOwner<'t>, HostError> {
+    pub(crate) fn add_owner(&self, make: impl FnOnce() -> CallbackOwner<'t>) -> Result<&CallbackOwner<'t>, HostError> {
         self.owners.add(make)
     }
 
@@ -166,9 +145,7 @@ impl<'h, 't> Engine<'h, 't> {
     }
 
     pub(crate) fn may_hold_blocks(&self, number: u32) -> bool {
-        self.owners
-            .all_of_number(number)
-            .any(CallbackOwner::may_hold_blocks)
+        self.owners.all_of_number(number).any(CallbackOwner::may_hold_blocks)
     }
 
     /// The oldest owner of the group, which has the sums of the group.
@@ -177,9 +154,7 @@ impl<'h, 't> Engine<'h, 't> {
     }
 
     pub(crate) fn group_has_ended(&self, group: u64) -> bool {
-        self.owners
-            .all_of_group(group)
-            .all(CallbackOwner::has_ended)
+        self.owners.all_of_group(group).all(CallbackOwner::has_ended)
     }
 
     pub(crate) fn declarations(&self, number: u32) -> usize {
@@ -211,8 +186,7 @@ impl<'h, 't> Engine<'h, 't> {
     }
 
     pub(crate) fn kind_of(&self, id: Option<OwnerId>) -> &'t str {
-        id.and_then(|id| self.owner(id))
-            .map_or("", |owner| owner.kind)
+        id.and_then(|id| self.owner(id)).map_or("", |owner| owner.kind)
     }
 
     #[cold]
@@ -252,8 +226,7 @@ impl<'h, 't> Engine<'h, 't> {
     /// Called when a call begins that may allocate.
     #[inline]
     pub(crate) fn make_ready(&self) {
-        if self.rows_tight.load(Ordering::Relaxed) && self.rows_tight.swap(false, Ordering::Relaxed)
-        {
+        if self.rows_tight.load(Ordering::Relaxed) && self.rows_tight.swap(false, Ordering::Relaxed) {
             self.rows.make_ready();
         }
     }
@@ -266,7 +239,8 @@ impl<'h, 't> Engine<'h, 't> {
         self.rows.among(key, |row| !row.gone() && want(row));
     }
 
-    /// It is no foreign thread: its earlier calls came between commands. Its rows become one with those of other such threads.
+    /// It is no foreign thread: its earlier calls came between commands. Its rows become one with those of other such
+    /// threads.
     #[cold]
     pub(crate) fn thread_issues(&self, thread: u64) {
         let (mut cursor, mut moves) = (Cursor::default(), self.rows.moves());
@@ -276,10 +250,7 @@ impl<'h, 't> Engine<'h, 't> {
                 let between = row.finding.kind.between_commands();
                 let of_thread = between.filter(|_| !row.gone() && row.thread == thread);
                 if let Some(kind) = of_thread {
-                    instead = Some(CheckFinding {
-                        kind,
-                        ..row.finding
-                    });
+                    instead = Some(CheckFinding { kind, ..row.finding });
                     row.finding.count = 0;
                 }
                 of_thread.is_some()
@@ -318,8 +289,7 @@ impl<'h, 't> Engine<'h, 't> {
     }
 
     pub(crate) fn some_command_runs(&self) -> bool {
-        self.running.load(Ordering::Relaxed) > 0
-            || thread::some_thread_runs(ptr::from_ref(self).cast())
+        self.running.load(Ordering::Relaxed) > 0 || thread::some_thread_runs(ptr::from_ref(self).cast())
     }
 
     pub(crate) fn lose_events(&self, events: u64) {
@@ -354,11 +324,7 @@ impl<'h, 't> Engine<'h, 't> {
 
     pub(crate) fn finish(&self) {
         for owner in self.owners() {
-            self.internal_at_end(
-                FindingKind::InternalAtEnd,
-                &CallbackCall::unknown(owner),
-                || true,
-            );
+            self.internal_at_end(FindingKind::InternalAtEnd, &CallbackCall::unknown(owner), || true);
             self.report_never_drawn(owner);
         }
         self.report_leftovers(FindingKind::LiveAtEnd, ReportedAs::End, "", None, |_| true);
@@ -371,11 +337,8 @@ const BELOW_BOTH: u64 = BELOW_INSTANCE | 1;
 fn below(kind: &str) -> u64 {
     match kind {
         // They end with others, without a command of their own.
-        "VkQueue" | "VkPhysicalDevice" | "VkCommandBuffer" | "VkDescriptorSet" | "VkDisplayKHR"
-        | "VkInstance" => 0,
-        "VkDevice" | "VkSurfaceKHR" | "VkDebugUtilsMessengerEXT" | "VkDebugReportCallbackEXT" => {
-            BELOW_INSTANCE
-        }
+        "VkQueue" | "VkPhysicalDevice" | "VkCommandBuffer" | "VkDescriptorSet" | "VkDisplayKHR" | "VkInstance" => 0,
+        "VkDevice" | "VkSurfaceKHR" | "VkDebugUtilsMessengerEXT" | "VkDebugReportCallbackEXT" => BELOW_INSTANCE,
         _ => BELOW_BOTH,
     }
 }
@@ -404,12 +367,7 @@ const fn about_handles(kind: FindingKind) -> bool {
     use FindingKind::*;
     matches!(
         kind,
-        InternalLeft
-            | LiveAfterDestroy
-            | NoneAtDestroy
-            | OnlyAtDestroy
-            | OtherGroupAtDestroy
-            | UnknownHandle
+        InternalLeft | LiveAfterDestroy | NoneAtDestroy | OnlyAtDestroy | OtherGroupAtDestroy | UnknownHandle
     )
 }
 

@@ -1,7 +1,7 @@
 //! The C functions of checked callbacks: the order of records and calls.
 //!
-//! A freed block leaves the table before the free is passed on, an allocated one enters it after the allocation returned, and a block
-//! is in transit during its reallocation: otherwise another thread may get its address first.
+//! A freed block leaves the table before the free is passed on, an allocated one enters it after the allocation
+//! returned, and a block is in transit during its reallocation: otherwise another thread may get its address first.
 
 use core::ffi::c_void;
 use core::num::{NonZeroU64, NonZeroUsize};
@@ -31,9 +31,7 @@ pub struct Checked {
 impl Checked {
     pub(super) fn new(inner: &RawCallbacks, user_data: usize) -> Self {
         let all = RawCallbacks::of_sink::<Watched<'_>>(ptr::without_provenance_mut(user_data));
-        Self {
-            raw: with_notifications_of(all, inner),
-        }
+        Self { raw: with_notifications_of(all, inner) }
     }
 
     /// The C struct. The user data is a number, no address: unknown user data is never dereferenced (V5).
@@ -63,12 +61,7 @@ impl<'h> Watched<'h> {
         owner: NonNull<CallbackOwner<'static>>,
         inner: RawCallbacks,
     ) -> Self {
-        Self {
-            shared,
-            owner,
-            inner,
-            hash: hash_of(&inner),
-        }
+        Self { shared, owner, inner, hash: hash_of(&inner) }
     }
 
     pub(super) fn entry(&self, user_data: *mut c_void) -> WatchedEntry {
@@ -87,11 +80,7 @@ impl<'h> Watched<'h> {
 
     #[inline]
     fn call(&self) -> CallbackCall<'_, 'static> {
-        CallbackCall {
-            caller: caller_context(),
-            owner: self.owner(),
-            callbacks: self.hash,
-        }
+        CallbackCall { caller: caller_context(), owner: self.owner(), callbacks: self.hash }
     }
 
     #[inline]
@@ -109,11 +98,7 @@ impl<'h> Watched<'h> {
         if is_misaligned(address, request) {
             self.engine().misaligned(call, request);
         }
-        if self
-            .engine()
-            .answered(None, call, request, address)
-            .is_err()
-        {
+        if self.engine().answered(None, call, request, address).is_err() {
             return self.no_record(&call.caller, block);
         }
         block
@@ -175,9 +160,7 @@ impl<'h> Watched<'h> {
         };
         let nulls = nulls(caller);
         let block = match before.pass {
-            Pass::ToOwn(user_data) => {
-                own(user_data).map_or(ptr::null_mut(), |own| own.resize(original, raw_request))
-            }
+            Pass::ToOwn(user_data) => own(user_data).map_or(ptr::null_mut(), |own| own.resize(original, raw_request)),
             _ => self.resize(original, raw_request),
         };
         match number(block) {
@@ -220,13 +203,7 @@ fn unknown_caller<'a>() -> CallerContext<'a, 'static> {
     if !issued {
         thread::early_callback();
     }
-    CallerContext {
-        bracket: None,
-        thread: thread::thread_number(),
-        issued,
-        known: cfg!(feature = "std"),
-        at: 0,
-    }
+    CallerContext { bracket: None, thread: thread::thread_number(), issued, known: cfg!(feature = "std"), at: 0 }
 }
 
 fn nulls(caller: &CallerContext<'_, 'static>) -> u32 {
@@ -265,9 +242,7 @@ fn own<'a, 'h>(user_data: NonZeroUsize) -> Option<&'a Watched<'h>> {
 fn stray() {
     // SAFETY: null or the frame of a `run` of this thread, which ends after the current call.
     let frame = unsafe { thread::top().as_ref() };
-    let engine = frame
-        .map_or(ptr::null(), |frame| frame.checker())
-        .cast::<Engine<'_, 'static>>();
+    let engine = frame.map_or(ptr::null(), |frame| frame.checker()).cast::<Engine<'_, 'static>>();
     // SAFETY: the checker of this command is borrowed until the command ends.
     match (unsafe { engine.as_ref() }, frame) {
         (Some(engine), Some(frame)) => {
@@ -317,9 +292,7 @@ impl CallbackSink for Watched<'_> {
             (Some(old), 0) => match engine.released(&call, old) {
                 Pass::On => {}
                 Pass::ToOwn(user_data) => {
-                    own(user_data)
-                        .into_iter()
-                        .for_each(|own| own.free_block(original));
+                    own(user_data).into_iter().for_each(|own| own.free_block(original));
                     return ptr::null_mut();
                 }
                 Pass::Not => return ptr::null_mut(),
@@ -349,9 +322,7 @@ impl CallbackSink for Watched<'_> {
             Some(address) => match self.engine().released(&call, address) {
                 Pass::On => {}
                 Pass::ToOwn(user_data) => {
-                    own(user_data)
-                        .into_iter()
-                        .for_each(|own| own.free_block(block));
+                    own(user_data).into_iter().for_each(|own| own.free_block(block));
                     return;
                 }
                 Pass::Not => return,
@@ -361,14 +332,8 @@ impl CallbackSink for Watched<'_> {
     }
 
     unsafe fn notification(&self, notice: RawNotice) {
-        let RawNotice {
-            event,
-            size,
-            kind,
-            scope,
-        } = notice;
-        self.engine()
-            .notified(&self.call(), event, size as u64, kind, scope);
+        let RawNotice { event, size, kind, scope } = notice;
+        self.engine().notified(&self.call(), event, size as u64, kind, scope);
         let _inside = thread::enter_callback();
         // SAFETY: the same call, with the user data of these callbacks.
         unsafe { self.inner.notification(notice) }
@@ -416,11 +381,11 @@ impl CallbackSink for Trapped<'_> {
     }
 }
 
-/// A struct of checked callbacks, in the checker's memory: pass [`as_ptr`](HandedOut::as_ptr) to the creating command, and
-/// [`poison`](HandedOut::poison) it when the command returned.
+/// A struct of checked callbacks, in the checker's memory: pass [`as_ptr`](HandedOut::as_ptr) to the creating command,
+/// and [`poison`](HandedOut::poison) it when the command returned.
 ///
-/// A driver that kept the address of the struct calls functions that report and pass the call on. It may read while the struct is
-/// overwritten: every mixture of words works.
+/// A driver that kept the address of the struct calls functions that report and pass the call on. It may read while the
+/// struct is overwritten: every mixture of words works.
 #[derive(Debug)]
 pub struct HandedOut<'c>(pub(super) &'c Handed);
 
@@ -438,10 +403,8 @@ pub(super) struct Handed {
 #[repr(C)]
 pub(super) struct Words([AtomicPtr<c_void>; 6]);
 
-const _: () = assert!(
-    size_of::<Words>() == size_of::<RawCallbacks>()
-        && align_of::<Words>() == align_of::<RawCallbacks>()
-);
+const _: () =
+    assert!(size_of::<Words>() == size_of::<RawCallbacks>() && align_of::<Words>() == align_of::<RawCallbacks>());
 
 impl Words {
     fn new(raw: &RawCallbacks) -> Self {
@@ -470,9 +433,6 @@ impl HandedOut<'_> {
 
 impl Handed {
     pub(super) fn new(passed: RawCallbacks) -> Self {
-        Self {
-            raw: Words::new(&passed),
-            passed,
-        }
+        Self { raw: Words::new(&passed), passed }
     }
 }

@@ -57,14 +57,7 @@ pub struct CheckFinding<'t> {
     pub coverage: BracketCoverage,
 }
 
-type Identity<'t> = (
-    FindingKind,
-    Option<OwnerId>,
-    &'t str,
-    &'t str,
-    &'t str,
-    Option<Scope>,
-);
+type Identity<'t> = (FindingKind, Option<OwnerId>, &'t str, &'t str, &'t str, Option<Scope>);
 
 impl<'t> CheckFinding<'t> {
     /// The last three fields are set when findings are read.
@@ -94,22 +87,11 @@ impl<'t> CheckFinding<'t> {
     }
 
     pub(super) const fn of_size(self, size: u64) -> Self {
-        Self {
-            bytes: size,
-            size: Some(size),
-            ..self
-        }
+        Self { bytes: size, size: Some(size), ..self }
     }
 
     pub(super) const fn identity(&self) -> Identity<'t> {
-        (
-            self.kind,
-            self.owner,
-            self.owner_kind,
-            self.command,
-            self.against,
-            self.scope,
-        )
+        (self.kind, self.owner, self.owner_kind, self.command, self.against, self.scope)
     }
 
     pub(super) fn add(&mut self, more: &Self) {
@@ -132,7 +114,8 @@ fn common<T: PartialEq>(one: Option<T>, other: Option<T>) -> Option<T> {
 }
 
 impl CheckFinding<'_> {
-    /// The numbers of the broken rules: the kind's, or V23 alone for calls on a foreign thread if a command ran during each.
+    /// The numbers of the broken rules: the kind's, or V23 alone for calls on a foreign thread if a command ran during
+    /// each.
     #[must_use]
     pub const fn rules(&self) -> &'static [u8] {
         match self.kind.rules() {
@@ -141,14 +124,12 @@ impl CheckFinding<'_> {
         }
     }
 
-    /// How serious the finding is. With complete brackets a suspect is a violation. If the compatible callbacks are unknown, a finding
-    /// that depends on them is a suspect.
+    /// How serious the finding is. With complete brackets a suspect is a violation. If the compatible callbacks are
+    /// unknown, a finding that depends on them is a suspect.
     #[must_use]
     pub const fn level(&self) -> RuleLevel {
         match (self.kind.level(), self.coverage) {
-            (RuleLevel::Violation, _) if !self.groups_reported && needs_groups(self.kind) => {
-                RuleLevel::Suspect
-            }
+            (RuleLevel::Violation, _) if !self.groups_reported && needs_groups(self.kind) => RuleLevel::Suspect,
             (RuleLevel::Suspect, BracketCoverage::Complete) => RuleLevel::Violation,
             (level, _) => level,
         }
@@ -171,20 +152,13 @@ impl CheckFinding<'_> {
 
 const fn needs_groups(kind: FindingKind) -> bool {
     use FindingKind::*;
-    matches!(
-        kind,
-        FreedThroughOther
-            | InternalLeft
-            | InternalNegative
-            | OtherGroupAtDestroy
-            | ReallocatedThroughOther
-    )
+    matches!(kind, FreedThroughOther | InternalLeft | InternalNegative | OtherGroupAtDestroy | ReallocatedThroughOther)
 }
 
 macro_rules! kinds {
     ($($kind:ident [$($rule:literal)+] $level:ident $sentence:literal;)*) => {
-        /// A kind of observation, about one rule; calls on a foreign thread are about two. A word in braces differs from finding to
-        /// finding.
+        /// A kind of observation, about one rule; calls on a foreign thread are about two. A word in braces differs
+        /// from finding to finding.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum FindingKind { $(#[doc = concat!("`", $sentence, "`")] $kind,)* }

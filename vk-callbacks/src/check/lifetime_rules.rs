@@ -42,31 +42,18 @@ impl<'t> Engine<'_, 't> {
     pub(crate) fn command_begins(&self, bracket: &Bracket<'t>, at: u64, in_callback: bool) {
         self.cover(bracket.coverage);
         if in_callback {
-            self.report(finding_of_command(
-                FindingKind::CommandInCallback,
-                bracket,
-                at,
-            ));
+            self.report(finding_of_command(FindingKind::CommandInCallback, bracket, at));
         }
     }
 
     /// `blocks` are the blocks of scope command that it may have left; none means all blocks.
     #[inline]
-    pub(crate) fn command_returned(
-        &self,
-        bracket: &Bracket<'t>,
-        at: u64,
-        blocks: Option<Blocks<'_>>,
-    ) {
+    pub(crate) fn command_returned(&self, bracket: &Bracket<'t>, at: u64, blocks: Option<Blocks<'_>>) {
         if bracket.command_live.get() > 0 {
             let serial = bracket.serial;
-            self.report_leftovers(
-                FindingKind::CommandBlockLeft,
-                ReportedAs::Command,
-                "",
-                blocks,
-                |block| block.serial == serial && block.scope() == Some(Scope::Command),
-            );
+            self.report_leftovers(FindingKind::CommandBlockLeft, ReportedAs::Command, "", blocks, |block| {
+                block.serial == serial && block.scope() == Some(Scope::Command)
+            });
         }
         let (result, nulls) = (bracket.result.get(), bracket.nulls.get());
         if result >= 0 && bracket.allocates() {
@@ -108,18 +95,14 @@ impl<'t> Engine<'_, 't> {
         };
         if let Some(blocks) = blocks {
             for address in blocks {
-                let left = self.with_block(address, |block| {
-                    is_left(block, reported, &of).then_some(*block)
-                });
+                let left = self.with_block(address, |block| is_left(block, reported, &of).then_some(*block));
                 left.flatten().iter().for_each(report);
             }
             return;
         }
         let (mut moves, mut cursor) = (self.blocks.moves(), Cursor::default());
         loop {
-            let left = self
-                .blocks
-                .next(&mut cursor, |block| is_left(block, reported, &of));
+            let left = self.blocks.next(&mut cursor, |block| is_left(block, reported, &of));
             left.iter().for_each(report);
             // If blocks moved meanwhile, some may have been missed.
             if self.blocks.moves() != moves {
@@ -150,11 +133,7 @@ impl<'t> Engine<'_, 't> {
     }
 
     #[cold]
-    pub(crate) fn leaked_block_freed(
-        &self,
-        caller: &CallerContext<'_, 't>,
-        block: &BlockRecord<'t>,
-    ) {
+    pub(crate) fn leaked_block_freed(&self, caller: &CallerContext<'_, 't>, block: &BlockRecord<'t>) {
         self.change_leftover(block, |left| {
             left.freed_later = left.freed_later.saturating_add(1);
             left.freed_in = caller.command();
@@ -204,13 +183,8 @@ impl<'t> Engine<'_, 't> {
         if handle == 0 {
             return;
         }
-        let record = HandleRecord {
-            handle,
-            kind,
-            owner: owner.map_or(0, CallbackOwner::number),
-            times: 1,
-            mixed: false,
-        };
+        let record =
+            HandleRecord { handle, kind, owner: owner.map_or(0, CallbackOwner::number), times: 1, mixed: false };
         let mut lived = false;
         let put = self.handles.put(record, |there| {
             lived = there.times > 0;
@@ -244,13 +218,7 @@ impl<'t> Engine<'_, 't> {
         if handle == 0 {
             return None;
         }
-        let like = HandleRecord {
-            handle,
-            kind,
-            owner: 0,
-            times: 0,
-            mixed: false,
-        };
+        let like = HandleRecord { handle, kind, owner: 0, times: 0, mixed: false };
         let record = self.handles.with(&like, |record| {
             let before = *record;
             record.times = record.times.saturating_sub(1);
@@ -275,14 +243,12 @@ impl<'t> Engine<'_, 't> {
             return None;
         }
         let same = owner.filter(|owner| owner.number() == record.owner);
-        let creator =
-            same.or_else(|| OwnerId::from_number(record.owner).and_then(|id| self.owner(id)));
+        let creator = same.or_else(|| OwnerId::from_number(record.owner).and_then(|id| self.owner(id)));
         match (creator, owner) {
             (None, Some(_)) => self.report(finding(FindingKind::OnlyAtDestroy)),
-            (Some(creator), None) => self.report(CheckFinding {
-                owner: creator.id,
-                ..finding(FindingKind::NoneAtDestroy)
-            }),
+            (Some(creator), None) => {
+                self.report(CheckFinding { owner: creator.id, ..finding(FindingKind::NoneAtDestroy) })
+            }
             (Some(creator), Some(owner)) if creator.group != owner.group => {
                 self.report(CheckFinding {
                     owner: creator.id,
@@ -293,40 +259,24 @@ impl<'t> Engine<'_, 't> {
             }
             _ => {}
         }
-        creator.filter(|creator| {
-            creator.objects.fetch_sub(1, Ordering::AcqRel) == 1 && !self.has_children(kind)
-        })
+        creator.filter(|creator| creator.objects.fetch_sub(1, Ordering::AcqRel) == 1 && !self.has_children(kind))
     }
 
     /// `held` are the blocks that the owner may hold; none means all blocks.
-    pub(crate) fn report_left_by(
-        &self,
-        call: &CallbackCall<'_, 't>,
-        command: &'t str,
-        held: Option<Blocks<'_>>,
-    ) {
+    pub(crate) fn report_left_by(&self, call: &CallbackCall<'_, 't>, command: &'t str, held: Option<Blocks<'_>>) {
         let owner = call.owner;
         let number = owner.number();
         if held.is_some() || self.may_hold_blocks(number) {
-            self.report_leftovers(
-                FindingKind::LiveAfterDestroy,
-                ReportedAs::Destroy,
-                command,
-                held,
-                |block| block.owner == number && !block.doubted && owner.has_no_objects(),
-            );
+            self.report_leftovers(FindingKind::LiveAfterDestroy, ReportedAs::Destroy, command, held, |block| {
+                block.owner == number && !block.doubted && owner.has_no_objects()
+            });
         }
         let over = || self.group_has_ended(owner.group);
         self.internal_at_end(FindingKind::InternalLeft, call, over);
     }
 
     /// `over` says whether no free can come any more. It is called after the sum was read.
-    pub(crate) fn internal_at_end(
-        &self,
-        kind: FindingKind,
-        call: &CallbackCall<'_, 't>,
-        over: impl Fn() -> bool,
-    ) {
+    pub(crate) fn internal_at_end(&self, kind: FindingKind, call: &CallbackCall<'_, 't>, over: impl Fn() -> bool) {
         if !self.is_notified.load(Ordering::Acquire) {
             return;
         }
@@ -342,27 +292,14 @@ impl<'t> Engine<'_, 't> {
     }
 }
 
-const fn finding_of_command<'t>(
-    kind: FindingKind,
-    bracket: &Bracket<'t>,
-    at: u64,
-) -> CheckFinding<'t> {
-    CheckFinding {
-        command: bracket.name,
-        first_serial: at,
-        ..CheckFinding::one(kind)
-    }
+const fn finding_of_command<'t>(kind: FindingKind, bracket: &Bracket<'t>, at: u64) -> CheckFinding<'t> {
+    CheckFinding { command: bracket.name, first_serial: at, ..CheckFinding::one(kind) }
 }
 
 /// Whether the block is left and was not reported yet; marks it as reported then.
-fn is_left<'t>(
-    block: &mut BlockRecord<'t>,
-    reported: ReportedAs,
-    of: impl Fn(&BlockRecord<'t>) -> bool,
-) -> bool {
+fn is_left<'t>(block: &mut BlockRecord<'t>, reported: ReportedAs, of: impl Fn(&BlockRecord<'t>) -> bool) -> bool {
     // At the end, a reallocation that never ended has left its block, too.
-    let there = block.state == BlockState::Live
-        || block.state == BlockState::Moving && reported == ReportedAs::End;
+    let there = block.state == BlockState::Live || block.state == BlockState::Moving && reported == ReportedAs::End;
     let left = there && block.reported_as == ReportedAs::Nothing && of(block);
     if left {
         block.reported_as = reported;

@@ -4,11 +4,11 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Each block is counted before it is recorded, and discounted after it left the record. A thread has one of eight lines, and shares it
-/// with none of the seven that began next.
+/// Each block is counted before it is recorded, and discounted after it left the record. A thread has one of eight
+/// lines, and shares it with none of the seven that began next.
 ///
-/// Both sums of a line only grow. [`LiveBlocks::any`] reads all discounts first: a block that moves is counted before it is discounted,
-/// so whoever sees the discount sees that count, in whichever line.
+/// Both sums of a line only grow. [`LiveBlocks::any`] reads all discounts first: a block that moves is counted before
+/// it is discounted, so whoever sees the discount sees that count, in whichever line.
 pub(crate) struct LiveBlocks {
     last: Line,
     others: [Line; 7],
@@ -23,19 +23,13 @@ struct Line {
 
 impl Line {
     const fn new() -> Self {
-        Self {
-            counted: AtomicU64::new(0),
-            discounted: AtomicU64::new(0),
-        }
+        Self { counted: AtomicU64::new(0), discounted: AtomicU64::new(0) }
     }
 }
 
 impl LiveBlocks {
     pub(crate) const fn new() -> Self {
-        Self {
-            last: Line::new(),
-            others: [const { Line::new() }; 7],
-        }
+        Self { last: Line::new(), others: [const { Line::new() }; 7] }
     }
 
     #[inline]

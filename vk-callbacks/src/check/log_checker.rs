@@ -21,9 +21,9 @@ use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
 
 /// A checker of a trace: the [rules](crate::Rule), applied by the code of the live [`Checker`](crate::Checker).
 ///
-/// The allocators of a command are those of its owner and of the owners above; the first cache or deferred operation that is called is
-/// assumed to be the command's. Findings that depend on compatible callbacks are suspects. [`CheckOptions::coverage`] says whether every
-/// command was recorded.
+/// The allocators of a command are those of its owner and of the owners above; the first cache or deferred operation
+/// that is called is assumed to be the command's. Findings that depend on compatible callbacks are suspects.
+/// [`CheckOptions::coverage`] says whether every command was recorded.
 ///
 /// ```
 /// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
@@ -47,7 +47,8 @@ use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
 pub struct Judge<'h, 't> {
     engine: Engine<'h, 't>,
     threads: TryMap<u64, Thread<'h, 't>, Own<'h>, HashKey>,
-    /// The blocks of each owner, and those of scope command of each running command: a scan of all blocks would take quadratic time.
+    /// The blocks of each owner, and those of scope command of each running command: a scan of all blocks would take
+    /// quadratic time.
     by_owner: BlockLists<'h>,
     by_command: BlockLists<'h>,
     /// The number of losses so far. A command or reallocation that began before the last one may have ended.
@@ -84,8 +85,7 @@ impl Thread<'_, '_> {
 /// Further declarations of one owner are ignored and counted as lost.
 const MAX_DECLARATIONS: usize = 16;
 
-const NO_COMMANDS: &str =
-    "it has no command: what has to do with commands and threads is not judged";
+const NO_COMMANDS: &str = "it has no command: what has to do with commands and threads is not judged";
 
 impl<'h, 't> Judge<'h, 't> {
     /// A new judge. Allocates nothing yet; later about 130 bytes for each block of the trace.
@@ -121,19 +121,13 @@ impl<'h, 't> Judge<'h, 't> {
     /// No memory for its records; the step can be repeated.
     pub fn step(&mut self, line: u64, event: TraceEvent<'t>) -> Result<(), HostError> {
         match event {
-            TraceEvent::Owner {
-                owner,
-                parent,
-                kind,
-            } => {
+            TraceEvent::Owner { owner, parent, kind } => {
                 // Each declaration adds an owner to the group.
                 let number = id(owner).map(OwnerId::get);
-                if number.is_some_and(|number| self.engine.declarations(number) >= MAX_DECLARATIONS)
-                {
+                if number.is_some_and(|number| self.engine.declarations(number) >= MAX_DECLARATIONS) {
                     self.engine.lose_one();
                 } else {
-                    self.engine
-                        .add_owner(|| CallbackOwner::of_log(id(owner), kind, parent))?;
+                    self.engine.add_owner(|| CallbackOwner::of_log(id(owner), kind, parent))?;
                 }
             }
             TraceEvent::Enter { by, command } => self.enter(line, by, command)?,
@@ -149,12 +143,7 @@ impl<'h, 't> Judge<'h, 't> {
                 let moving = address(old).and_then(|old| self.engine.moving(&call, old, None));
                 self.thread(by.thread)?.moving.try_push(moving)?;
             }
-            TraceEvent::Reallocate {
-                by,
-                old,
-                new,
-                asked,
-            } => {
+            TraceEvent::Reallocate { by, old, new, asked } => {
                 self.assume_owners(by);
                 let done = self.reallocated(line, by, (old, new), block_request(asked));
                 done.inspect_err(|_| self.release_room())?;
@@ -166,26 +155,16 @@ impl<'h, 't> Judge<'h, 't> {
                     None => self.engine.freed_null(&call),
                 }
             }
-            TraceEvent::Notice {
-                by,
-                event,
-                size,
-                kind,
-                scope,
-            } => {
-                self.engine
-                    .notified(&self.call(line, by)?, event, size, kind, scope);
+            TraceEvent::Notice { by, event, size, kind, scope } => {
+                self.engine.notified(&self.call(line, by)?, event, size, kind, scope);
             }
             TraceEvent::Created { by, handle, kind } => {
                 let owner = self.call(line, by)?.owner;
                 let number = owner.number();
-                self.engine
-                    .created(kind, handle, Some(owner).filter(|owner| owner.id.is_some()));
+                self.engine.created(kind, handle, Some(owner).filter(|owner| owner.id.is_some()));
                 let thread = self.known(by.thread);
                 let last = thread.and_then(|thread| {
-                    thread
-                        .creation
-                        .take_if(|creation| !creation.many() && creation.owner() == number)
+                    thread.creation.take_if(|creation| !creation.many() && creation.owner() == number)
                 });
                 self.object_created(last);
             }
@@ -196,9 +175,7 @@ impl<'h, 't> Judge<'h, 't> {
                 let command = caller.bracket.map_or(last, |bracket| bracket.name);
                 let owner = Some(owner).filter(|owner| owner.id.is_some());
                 let last = self.engine.destroyed(&caller, kind, handle, owner, command);
-                let last = last
-                    .filter(|last| last.has_no_objects())
-                    .map(CallbackOwner::number);
+                let last = last.filter(|last| last.has_no_objects()).map(CallbackOwner::number);
                 if let Some(number) = last {
                     self.owner_ended(line, by, number, command)?;
                 }
@@ -206,9 +183,7 @@ impl<'h, 't> Judge<'h, 't> {
             TraceEvent::Seen { by, block, what } => {
                 let call = self.call(line, by)?;
                 match self.engine.request_of(address(block)) {
-                    Some(request) if what == Sighting::Misaligned => {
-                        self.engine.misaligned(&call, request)
-                    }
+                    Some(request) if what == Sighting::Misaligned => self.engine.misaligned(&call, request),
                     _ => self.engine.seen(&call, what),
                 }
             }
@@ -230,10 +205,7 @@ impl<'h, 't> Judge<'h, 't> {
     ///
     /// # Errors
     /// The refusal of `memory`.
-    pub fn findings<A: HostSource>(
-        &self,
-        memory: A,
-    ) -> Result<TryVec<CheckFinding<'t>, A>, HostError> {
+    pub fn findings<A: HostSource>(&self, memory: A) -> Result<TryVec<CheckFinding<'t>, A>, HostError> {
         self.engine.findings(memory)
     }
 
@@ -254,27 +226,14 @@ impl<'h, 't> Judge<'h, 't> {
         self.by_command.clear();
     }
 
-    fn owner_ended(
-        &mut self,
-        line: u64,
-        by: Caller,
-        number: u32,
-        command: &'t str,
-    ) -> Result<(), HostError> {
+    fn owner_ended(&mut self, line: u64, by: Caller, number: u32, command: &'t str) -> Result<(), HostError> {
         let own = *self.threads.allocator();
         let held = self.by_owner.get_mut(&number.into());
-        let mut held = held.map_or(TryVec::new_in(own), |held| {
-            mem::replace(held, TryVec::new_in(own))
-        });
+        let mut held = held.map_or(TryVec::new_in(own), |held| mem::replace(held, TryVec::new_in(own)));
         let caller = self.call(line, by)?.caller;
         if let Some(owner) = self.engine.numbered(number) {
-            let call = CallbackCall {
-                caller,
-                owner,
-                callbacks: 0,
-            };
-            self.engine
-                .report_left_by(&call, command, Some(&mut held.iter().copied()));
+            let call = CallbackCall { caller, owner, callbacks: 0 };
+            self.engine.report_left_by(&call, command, Some(&mut held.iter().copied()));
         }
         // Each of the others is gone, or was reported now.
         held.retain(|block| self.engine.is_moving(*block));
@@ -310,10 +269,7 @@ impl<'h, 't> Judge<'h, 't> {
             return;
         };
         // As `known`: the engine is borrowed.
-        let thread = self
-            .threads
-            .get_mut(&by.thread)
-            .filter(|thread| thread.losses == self.losses);
+        let thread = self.threads.get_mut(&by.thread).filter(|thread| thread.losses == self.losses);
         let Some(bracket) = thread.and_then(|thread| thread.brackets.last_mut()) else {
             return;
         };
@@ -325,14 +281,10 @@ impl<'h, 't> Judge<'h, 't> {
                 owners.cache = owners.cache.or(owner.id);
             }
             // A join works on the deferred object.
-            "VkPipeline" | "VkAccelerationStructureKHR" | "VkMicromapEXT"
-                if row.action == CommandAction::Join =>
-            {
+            "VkPipeline" | "VkAccelerationStructureKHR" | "VkMicromapEXT" if row.action == CommandAction::Join => {
                 owners.object = owners.object.or(owner.id);
             }
-            "VkDeferredOperationKHR" if row.deferrable => {
-                owners.deferred = owners.deferred.or(owner.id)
-            }
+            "VkDeferredOperationKHR" if row.deferrable => owners.deferred = owners.deferred.or(owner.id),
             _ => {}
         }
     }
@@ -342,9 +294,7 @@ impl<'h, 't> Judge<'h, 't> {
         let number = id(by.owner).map_or(0, OwnerId::get);
         let owner = match self.engine.numbered(number) {
             Some(owner) => owner,
-            None => self
-                .engine
-                .add_owner(|| CallbackOwner::of_log(id(by.owner), "", 0))?,
+            None => self.engine.add_owner(|| CallbackOwner::of_log(id(by.owner), "", 0))?,
         };
         let issued = self.has_issued(by.thread);
         let caller = CallerContext {
@@ -354,11 +304,7 @@ impl<'h, 't> Judge<'h, 't> {
             known: by.thread != 0,
             at: line,
         };
-        Ok(CallbackCall {
-            caller,
-            owner,
-            callbacks: 0,
-        })
+        Ok(CallbackCall { caller, owner, callbacks: 0 })
     }
 
     fn object_created(&self, creation: Option<Creation>) {
@@ -368,9 +314,7 @@ impl<'h, 't> Judge<'h, 't> {
     }
 
     fn has_issued(&self, thread: u64) -> bool {
-        self.threads
-            .get(&thread)
-            .is_some_and(|thread| thread.issued)
+        self.threads.get(&thread).is_some_and(|thread| thread.issued)
     }
 
     fn innermost(&self, thread: u64) -> Option<&Bracket<'t>> {
@@ -379,9 +323,7 @@ impl<'h, 't> Judge<'h, 't> {
 
     /// The thread, unless events were lost since its last line.
     fn current(&self, thread: u64) -> Option<&Thread<'h, 't>> {
-        self.threads
-            .get(&thread)
-            .filter(|thread| thread.losses == self.losses)
+        self.threads.get(&thread).filter(|thread| thread.losses == self.losses)
     }
 
     /// The thread, without what it began before the last loss.
@@ -420,18 +362,11 @@ fn address(pointer: Pointer) -> Option<NonZeroU64> {
 }
 
 const fn block_request(asked: Request) -> BlockRequest {
-    BlockRequest {
-        size: asked.size,
-        align: asked.align,
-        scope: asked.scope,
-    }
+    BlockRequest { size: asked.size, align: asked.align, scope: asked.scope }
 }
 
 impl fmt::Debug for Judge<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Judge")
-            .field("commands", &self.commands)
-            .field("lost", &self.lost())
-            .finish_non_exhaustive()
+        f.debug_struct("Judge").field("commands", &self.commands).field("lost", &self.lost()).finish_non_exhaustive()
     }
 }

@@ -62,9 +62,7 @@ impl CheckFinding<'_> {
                 BracketCoverage::Complete => ", on a thread that has never issued a command",
                 _ => ", on a thread that was not seen to call Vulkan",
             }),
-            "though or not for it" if self.against.is_empty() => {
-                f.write_str(", which is not for this scope")
-            }
+            "though or not for it" if self.against.is_empty() => f.write_str(", which is not for this scope"),
             "though" if self.against.is_empty() => Ok(()),
             "though" | "though or not for it" => {
                 write!(f, ", though {other} was given its own")
@@ -81,9 +79,7 @@ impl CheckFinding<'_> {
             },
             "incompatible" if self.groups_reported => f.write_str("which is not compatible"),
             "incompatible" => f.write_str("callbacks of another owner"),
-            "not of its group" if self.groups_reported => {
-                f.write_str("which is not compatible with that")
-            }
+            "not of its group" if self.groups_reported => f.write_str("which is not compatible with that"),
             "not of its group" => f.write_str("of another owner than"),
             // A test shows that no sentence has such a word.
             unknown => write!(f, "{{{unknown}}}"),

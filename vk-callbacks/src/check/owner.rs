@@ -41,15 +41,9 @@ impl<'t> CallbackOwner<'t> {
     /// `known`: the group of identical callbacks.
     pub(crate) fn new(of: CheckedOwner, known: Option<u64>) -> CallbackOwner<'static> {
         let own = known.unwrap_or_else(|| own_group(of.id));
-        let group = if of.group == 0 {
-            own
-        } else {
-            u64::from(of.group)
-        };
+        let group = if of.group == 0 { own } else { u64::from(of.group) };
         CallbackOwner {
-            usage: of
-                .is_counted
-                .then(|| StateMutex::new(OwnerUsage::default())),
+            usage: of.is_counted.then(|| StateMutex::new(OwnerUsage::default())),
             ..CallbackOwner::with(Some(of.id), of.kind, group, 0)
         }
     }
@@ -151,16 +145,12 @@ impl<'t> CallbackOwner<'t> {
         let Some(cell) = self.internal.get(scope.index()) else {
             return true;
         };
-        let before = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-            Some(taken.saturating_sub(bytes))
-        });
+        let before = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| Some(taken.saturating_sub(bytes)));
         before.is_ok_and(|taken| taken >= bytes)
     }
 
     pub(crate) fn internal_outstanding(&self, scope: Scope) -> u64 {
-        self.internal
-            .get(scope.index())
-            .map_or(0, |cell| cell.load(Ordering::Acquire))
+        self.internal.get(scope.index()).map_or(0, |cell| cell.load(Ordering::Acquire))
     }
 
     /// The first call of a creating command, before its block is recorded.
@@ -170,15 +160,11 @@ impl<'t> CallbackOwner<'t> {
 
     /// The object of that command was reported, or never will be.
     pub(crate) fn count_created(&self) {
-        let _ = self
-            .creations
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |creations| {
-                creations.checked_sub(1)
-            });
+        let _ = self.creations.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |creations| creations.checked_sub(1));
     }
 
-    /// A thread that reads a record first and calls this then sees an object that another thread creates: it was counted before the
-    /// record, and is counted as an object before it stops being one in creation.
+    /// A thread that reads a record first and calls this then sees an object that another thread creates: it was
+    /// counted before the record, and is counted as an object before it stops being one in creation.
     pub(crate) fn has_no_objects(&self) -> bool {
         self.creations.load(Ordering::Acquire) == 0 && self.objects.load(Ordering::Acquire) <= 0
     }
@@ -186,8 +172,7 @@ impl<'t> CallbackOwner<'t> {
     /// Objects that are never reported might need the notified memory for ever.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_no_objects()
-            && (self.objects_reported.load(Ordering::Acquire)
-                || !self.notified.load(Ordering::Acquire))
+            && (self.objects_reported.load(Ordering::Acquire) || !self.notified.load(Ordering::Acquire))
     }
 }
 
@@ -215,7 +200,8 @@ impl OwnerUsage {
         self.total
     }
 
-    /// Without `old` the block comes, without `new` it goes. As in an account, growing a block adds its growth to the total.
+    /// Without `old` the block comes, without `new` it goes. As in an account, growing a block adds its growth to the
+    /// total.
     fn change(&mut self, scope: Option<Scope>, old: Option<u64>, new: Option<u64>) {
         let grown = new.unwrap_or(0).saturating_sub(old.unwrap_or(0));
         let shrunk = old.unwrap_or(0).saturating_sub(new.unwrap_or(0));
@@ -258,7 +244,8 @@ pub struct CheckOptions {
 /// How the driver was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
-    /// Through the loader: callbacks may be the loader's, a layer's or the driver's. Findings name "the implementation".
+    /// Through the loader: callbacks may be the loader's, a layer's or the driver's. Findings name "the
+    /// implementation".
     ThroughLoader,
     /// Without the loader: findings name "the driver".
     Directly,
@@ -267,10 +254,7 @@ pub enum Opened {
 /// The weakest assumptions: some commands may run without a bracket, and a loader may be between.
 impl Default for CheckOptions {
     fn default() -> Self {
-        Self {
-            coverage: BracketCoverage::Partial,
-            opened: Opened::ThroughLoader,
-        }
+        Self { coverage: BracketCoverage::Partial, opened: Opened::ThroughLoader }
     }
 }
 
@@ -282,8 +266,8 @@ pub struct CheckedOwner {
     pub id: OwnerId,
     /// The kind of object that the callbacks are passed for (`VkPipeline`).
     pub kind: &'static str,
-    /// Callbacks of one group are compatible: each frees and reallocates the blocks of the others (V42). 0: the group of identical
-    /// callbacks if they are watched already, else a group of their own.
+    /// Callbacks of one group are compatible: each frees and reallocates the blocks of the others (V42). 0: the group
+    /// of identical callbacks if they are watched already, else a group of their own.
     pub group: u32,
     /// Bytes and blocks are counted by scope ([`Checker::usage`](crate::Checker::usage)).
     pub is_counted: bool,
@@ -293,20 +277,12 @@ impl CheckedOwner {
     /// Callbacks that are compatible with no others.
     #[must_use]
     pub const fn new(id: OwnerId, kind: &'static str) -> Self {
-        Self {
-            id,
-            kind,
-            group: 0,
-            is_counted: false,
-        }
+        Self { id, kind, group: 0, is_counted: false }
     }
 
     /// Counts usage by scope: for callbacks without a bridge. Costs some 20 ns a call.
     #[must_use]
     pub const fn counted(self) -> Self {
-        Self {
-            is_counted: true,
-            ..self
-        }
+        Self { is_counted: true, ..self }
     }
 }

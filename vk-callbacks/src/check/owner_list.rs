@@ -60,34 +60,21 @@ fn key_of_number(number: u32) -> u64 {
 
 impl<'h, 't> OwnerList<'h, 't> {
     pub(crate) fn new(memory: Memory<'h>) -> Self {
-        Self {
-            all: PinnedList::new(memory),
-            by_key: ShardedTable::new(memory, false, usize::MAX),
-        }
+        Self { all: PinnedList::new(memory), by_key: ShardedTable::new(memory, false, usize::MAX) }
     }
 
     pub(crate) fn reserve(&mut self, owners: usize) -> Result<(), HostError> {
         self.by_key.reserve(owners.saturating_mul(2))
     }
 
-    pub(crate) fn add(
-        &self,
-        make: impl FnOnce() -> CallbackOwner<'t>,
-    ) -> Result<&CallbackOwner<'t>, HostError> {
+    pub(crate) fn add(&self, make: impl FnOnce() -> CallbackOwner<'t>) -> Result<&CallbackOwner<'t>, HostError> {
         let rooms = [self.by_key.promise()?, self.by_key.promise()?];
-        let node = self.all.push(|| OwnerNode {
-            owner: make(),
-            older: Default::default(),
-        })?;
+        let node = self.all.push(|| OwnerNode { owner: make(), older: Default::default() })?;
         let newest = NonNull::from(node);
         let keys = [key_of_number(node.owner.number()), node.owner.group];
         for ((room, key), older) in rooms.iter().zip(keys).zip(&node.older) {
             // Under the table's lock: whoever is put first stays the oldest.
-            let first = OwnerEntry {
-                key,
-                newest,
-                oldest: newest,
-            };
+            let first = OwnerEntry { key, newest, oldest: newest };
             room.put(first, |there| {
                 older.store(there.newest.as_ptr(), Ordering::Relaxed);
                 there.newest = newest;
@@ -130,11 +117,7 @@ impl<'h, 't> OwnerList<'h, 't> {
 
     #[inline]
     fn entry(&self, key: u64) -> Option<OwnerEntry<'t>> {
-        let like = OwnerEntry {
-            key,
-            newest: NonNull::dangling(),
-            oldest: NonNull::dangling(),
-        };
+        let like = OwnerEntry { key, newest: NonNull::dangling(), oldest: NonNull::dangling() };
         self.by_key.with(&like, |there| *there)
     }
 }

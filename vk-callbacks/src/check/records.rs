@@ -23,7 +23,8 @@ pub(crate) struct BlockRecord<'t> {
     pub(crate) raw_scope: i32,
     /// The owner of its callbacks; 0 if unknown.
     pub(crate) owner: u32,
-    /// In transit: the number of the reallocation. Otherwise the [callbacks](super::engine::CallbackCall::callbacks) that gave it.
+    /// In transit: the number of the reallocation. Otherwise the [callbacks](super::engine::CallbackCall::callbacks)
+    /// that gave it.
     pub(crate) tag: u32,
     pub(crate) state: BlockState,
     pub(crate) reported_as: ReportedAs,
@@ -60,11 +61,7 @@ pub(crate) struct BlockRequest {
 impl From<RawRequest> for BlockRequest {
     #[inline]
     fn from(request: RawRequest) -> Self {
-        Self {
-            size: request.size as u64,
-            align: request.align as u64,
-            scope: request.scope,
-        }
+        Self { size: request.size as u64, align: request.align as u64, scope: request.scope }
     }
 }
 
@@ -101,25 +98,11 @@ impl<'t> BlockRecord<'t> {
 
     #[inline]
     pub(crate) const fn at(address: NonZeroU64) -> Self {
-        Self::new(
-            address,
-            BlockRequest {
-                size: 0,
-                align: 0,
-                scope: 0,
-            },
-            0,
-            "",
-            (0, 0),
-        )
+        Self::new(address, BlockRequest { size: 0, align: 0, scope: 0 }, 0, "", (0, 0))
     }
 
     pub(crate) const fn request(&self) -> BlockRequest {
-        BlockRequest {
-            size: self.size,
-            align: self.align,
-            scope: self.raw_scope,
-        }
+        BlockRequest { size: self.size, align: self.align, scope: self.raw_scope }
     }
 
     pub(crate) fn scope(&self) -> Option<Scope> {
@@ -193,11 +176,7 @@ pub(super) struct WatchedEntry {
 }
 
 impl WatchedEntry {
-    pub(super) fn new(
-        raw: &RawCallbacks,
-        owner: &CallbackOwner<'static>,
-        user_data: *mut c_void,
-    ) -> Self {
+    pub(super) fn new(raw: &RawCallbacks, owner: &CallbackOwner<'static>, user_data: *mut c_void) -> Self {
         Self {
             identity: identity(raw),
             owner: ptr::from_ref(owner).addr(),
@@ -229,9 +208,7 @@ pub(super) fn hash_of(raw: &RawCallbacks) -> u32 {
 }
 
 pub(super) fn key_of(identity: &[usize; 6]) -> u64 {
-    identity.iter().fold(0, |key: u64, word| {
-        (key.rotate_left(7) ^ *word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    })
+    identity.iter().fold(0, |key: u64, word| (key.rotate_left(7) ^ *word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 impl TableEntry for WatchedEntry {
@@ -270,13 +247,9 @@ impl FindingRow<'_> {
         }
     }
 
-    /// The key of findings about leftover blocks, whatever they are against: a later free of such a block looks for its row.
-    pub(crate) fn key_of_left(
-        kind: FindingKind,
-        owner: u32,
-        command: &str,
-        scope: Option<Scope>,
-    ) -> u64 {
+    /// The key of findings about leftover blocks, whatever they are against: a later free of such a block looks for its
+    /// row.
+    pub(crate) fn key_of_left(kind: FindingKind, owner: u32, command: &str, scope: Option<Scope>) -> u64 {
         let mut key = Fnv(0xcbf2_9ce4_8422_2325);
         key.bytes(&[kind as u8, scope.map_or(7, |scope| scope as u8)]);
         key.bytes(&owner.to_le_bytes());
@@ -290,12 +263,7 @@ impl TableEntry for FindingRow<'_> {
         use FindingKind::{CommandBlockLeft, LiveAfterDestroy, LiveAtEnd};
         let found = &self.finding;
         let owner = found.owner.map_or(0, OwnerId::get);
-        let mut key = Fnv(Self::key_of_left(
-            found.kind,
-            owner,
-            found.command,
-            found.scope,
-        ));
+        let mut key = Fnv(Self::key_of_left(found.kind, owner, found.command, found.scope));
         if !matches!(found.kind, CommandBlockLeft | LiveAfterDestroy | LiveAtEnd) {
             key.bytes(&self.thread.to_le_bytes());
             key.bytes(found.owner_kind.as_bytes());

@@ -50,7 +50,8 @@ pub enum Sight {
     Registration,
     /// The calls of the callbacks alone.
     Callback,
-    /// The calls, where the application passed a struct of [`Checker::hand_out`](crate::Checker::hand_out) and spoilt it after the create.
+    /// The calls, where the application passed a struct of [`Checker::hand_out`](crate::Checker::hand_out) and spoilt
+    /// it after the create.
     Spoilt,
     /// In which command, on which thread, a call came.
     Bracket,

@@ -5,8 +5,8 @@
 //!   shard: lock, HashTable [entry | gone entry | free ..], the number of promised places
 //! ```
 //!
-//! Removal frees nothing: the entry stays as *gone* until its key comes again or the shard is rebuilt. No lock is held while memory is
-//! allocated and freed: a full shard is moved into a table that was allocated meanwhile.
+//! Removal frees nothing: the entry stays as *gone* until its key comes again or the shard is rebuilt. No lock is held
+//! while memory is allocated and freed: a full shard is moved into a table that was allocated meanwhile.
 #![expect(
     clippy::disallowed_types,
     reason = "entries are found by hash and an equality that is no key, and room is allocated while no lock is held: TryMap has neither"
@@ -71,24 +71,14 @@ pub(crate) struct Cursor {
     bucket: usize,
 }
 
-pub(crate) struct Promised<'a, 'h, E: TableEntry, const SHARDS: usize = 16>(
-    &'a ShardedTable<'h, E, SHARDS>,
-);
+pub(crate) struct Promised<'a, 'h, E: TableEntry, const SHARDS: usize = 16>(&'a ShardedTable<'h, E, SHARDS>);
 
 impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
     pub(crate) fn new(memory: Memory<'h>, keeps_gone: bool, max_entries: usize) -> Self {
         // SAFETY: the lifetime alone changes; the table, which nobody copies the memory from, ends before `'h` does.
-        let own = Scoped::new(
-            unsafe { mem::transmute::<Memory<'h>, Memory<'static>>(memory) },
-            SCOPE,
-        );
-        let shard = |_| {
-            Shard(StateMutex::new(ShardEntries {
-                table: HashTable::new_in(own),
-                promised: 0,
-                full: false,
-            }))
-        };
+        let own = Scoped::new(unsafe { mem::transmute::<Memory<'h>, Memory<'static>>(memory) }, SCOPE);
+        let shard =
+            |_| Shard(StateMutex::new(ShardEntries { table: HashTable::new_in(own), promised: 0, full: false }));
         Self {
             memory: PhantomData,
             keeps_gone,
@@ -105,10 +95,7 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         let (hash, shard) = self.place_of(like);
         let mut entries = shard?.0.lock();
         entries.full = false;
-        entries
-            .table
-            .find_mut(hash, |there| there.same(like))
-            .map(look)
+        entries.table.find_mut(hash, |there| there.same(like)).map(look)
     }
 
     /// Shows `look` the entries of this key, gone or not, until it returns true. Their shard is that of the hash.
@@ -117,10 +104,7 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         if let Some(shard) = self.shards.get((hash >> 32) as usize % SHARDS) {
             let mut entries = shard.0.lock();
             entries.full = false;
-            let _ = entries
-                .table
-                .iter_hash_mut(hash)
-                .any(|there| there.key() == key && look(there));
+            let _ = entries.table.iter_hash_mut(hash).any(|there| there.key() == key && look(there));
         }
     }
 
@@ -139,21 +123,19 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         }
     }
 
-    /// As [`put`](Self::put), in existing room. The second result is false if the shard is nearly full: [`make_ready`](Self::make_ready)
-    /// should be called soon.
+    /// As [`put`](Self::put), in existing room. The second result is false if the shard is nearly full:
+    /// [`make_ready`](Self::make_ready) should be called soon.
     pub(crate) fn put_within(&self, entry: E, merge: impl FnOnce(&mut E)) -> (bool, bool) {
         let (hash, shard) = self.place_of(&entry);
         let Some(shard) = shard else {
             return (false, true);
         };
         let mut entries = shard.0.lock();
-        (
-            entries.put(entry, merge, hash, 0).is_ok(),
-            entries.is_roomy(),
-        )
+        (entries.put(entry, merge, hash, 0).is_ok(), entries.is_roomy())
     }
 
-    /// From here on the shard of an entry is the same in each process: how much room a run has must not depend on chance.
+    /// From here on the shard of an entry is the same in each process: how much room a run has must not depend on
+    /// chance.
     pub(crate) fn reserve(&mut self, entries: usize) -> Result<(), HostError> {
         self.hash_key = HashKey::FIXED;
         for shard in &self.shards {
@@ -195,13 +177,9 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         self.moves.fetch_add(1, Ordering::Release);
     }
 
-    /// Entries that are added or removed meanwhile may be missed. If [`moves`](Self::moves) changes, any entry may be missed or come
-    /// twice.
-    pub(crate) fn next(
-        &self,
-        cursor: &mut Cursor,
-        mut pick: impl FnMut(&mut E) -> bool,
-    ) -> Option<E> {
+    /// Entries that are added or removed meanwhile may be missed. If [`moves`](Self::moves) changes, any entry may be
+    /// missed or come twice.
+    pub(crate) fn next(&self, cursor: &mut Cursor, mut pick: impl FnMut(&mut E) -> bool) -> Option<E> {
         while let Some(shard) = self.shards.get(cursor.shard) {
             let mut entries = shard.0.lock();
             entries.full = false;
@@ -214,10 +192,7 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
                     return Some(*entry);
                 }
             }
-            *cursor = Cursor {
-                shard: cursor.shard.saturating_add(1),
-                bucket: 0,
-            };
+            *cursor = Cursor { shard: cursor.shard.saturating_add(1), bucket: 0 };
         }
         None
     }
@@ -261,11 +236,7 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         let mut entries = shard.0.lock();
         // Another thread may have rebuilt the shard.
         if !entries.is_roomy() && entries.needed(self.keeps_gone) <= fresh.capacity() {
-            for entry in entries
-                .table
-                .iter()
-                .filter(|entry| self.keeps_gone || !entry.gone())
-            {
+            for entry in entries.table.iter().filter(|entry| self.keeps_gone || !entry.gone()) {
                 // There is room, so nothing is hashed again.
                 fresh.insert_unique(self.hash_key.hash(entry.key()), *entry, |_| 0);
             }
@@ -318,13 +289,7 @@ impl<E> ShardEntries<E> {
 impl<E: TableEntry> ShardEntries<E> {
     /// Returns `merge` if there is no room; `promised` places of it are the caller's.
     #[inline]
-    fn put<F: FnOnce(&mut E)>(
-        &mut self,
-        entry: E,
-        merge: F,
-        hash: u64,
-        promised: usize,
-    ) -> Result<(), F> {
+    fn put<F: FnOnce(&mut E)>(&mut self, entry: E, merge: F, hash: u64, promised: usize) -> Result<(), F> {
         if let Some(there) = self.table.find_mut(hash, |there| there.same(&entry)) {
             merge(there);
             return Ok(());
@@ -337,16 +302,11 @@ impl<E: TableEntry> ShardEntries<E> {
     }
 
     fn kept(&self, keeps_gone: bool) -> usize {
-        self.table
-            .iter()
-            .filter(|entry| keeps_gone || !entry.gone())
-            .count()
+        self.table.iter().filter(|entry| keeps_gone || !entry.gone()).count()
     }
 
     fn needed(&self, keeps_gone: bool) -> usize {
-        self.kept(keeps_gone)
-            .saturating_add(self.promised)
-            .saturating_add(1)
+        self.kept(keeps_gone).saturating_add(self.promised).saturating_add(1)
     }
 }
 

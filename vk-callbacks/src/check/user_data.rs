@@ -4,8 +4,8 @@
 //!   pUserData = generation * 262144 + place       place: Slot { user data, address of what is watched, next free place }
 //! ```
 //!
-//! A place is reused with another generation: a call with the old number is stray. Pages of the table that were never used occupy no
-//! memory.
+//! A place is reused with another generation: a call with the old number is stray. Pages of the table that were never
+//! used occupy no memory.
 
 use core::ffi::c_void;
 use core::num::NonZeroUsize;
@@ -84,8 +84,8 @@ pub(crate) fn release(user_data: *mut c_void) {
 
 static STRANGE: AtomicU64 = AtomicU64::new(0);
 
-/// The number of calls with user data that no checker of this process returned, or whose checker ended, outside of any checked
-/// command. They were answered with NULL, or ignored.
+/// The number of calls with user data that no checker of this process returned, or whose checker ended, outside of any
+/// checked command. They were answered with NULL, or ignored.
 #[must_use]
 pub fn stray_callbacks() -> u64 {
     STRANGE.load(Ordering::Relaxed)

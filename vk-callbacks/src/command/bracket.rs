@@ -16,7 +16,8 @@ const NO_RESULT: i32 = 0;
 
 /// The object that a command creates until it is reported.
 ///
-/// One word without padding, which would be copied in other pieces than those that were stored: the processor stalls on that.
+/// One word without padding, which would be copied in other pieces than those that were stored: the processor stalls on
+/// that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Creation(NonZeroU64);
 
@@ -95,10 +96,7 @@ impl<'t> Bracket<'t> {
     pub(crate) fn allocates(&self) -> bool {
         match self.row.get() {
             Some(row) => row.action == CommandAction::Allocate,
-            None => {
-                self.name.starts_with("vkAllocate")
-                    && self.look_up().action == CommandAction::Allocate
-            }
+            None => self.name.starts_with("vkAllocate") && self.look_up().action == CommandAction::Allocate,
         }
     }
 
@@ -113,13 +111,13 @@ impl<'t> Bracket<'t> {
 pub struct CommandInfo {
     /// The command's name.
     pub name: &'static str,
-    /// The command's serial number: from 1, unique in the process. Those of one thread count up; those of several are in no order. 0
-    /// without the feature `std`.
+    /// The command's serial number: from 1, unique in the process. Those of one thread count up; those of several are
+    /// in no order. 0 without the feature `std`.
     pub serial: u64,
     /// The thread's number, as [`current_thread`](super::current_thread).
     pub thread: u64,
-    /// The address of the command's frame on its thread's stack: called functions are below, callers above. An unwinder of a callback's
-    /// stack has seen the whole command past this address.
+    /// The address of the command's frame on its thread's stack: called functions are below, callers above. An unwinder
+    /// of a callback's stack has seen the whole command past this address.
     pub stack: usize,
 }
 
@@ -137,19 +135,8 @@ pub struct CommandFrame {
 
 impl CommandFrame {
     #[inline]
-    pub(super) fn new(
-        bracket: Bracket<'static>,
-        thread: u64,
-        entered_in_callback: bool,
-        checker: *const (),
-    ) -> Self {
-        Self {
-            bracket,
-            thread,
-            entered_in_callback,
-            checker,
-            this_thread: PhantomData,
-        }
+    pub(super) fn new(bracket: Bracket<'static>, thread: u64, entered_in_callback: bool, checker: *const ()) -> Self {
+        Self { bracket, thread, entered_in_callback, checker, this_thread: PhantomData }
     }
 
     /// The running command.
@@ -241,7 +228,8 @@ impl OwnerId {
 pub enum BracketCoverage {
     /// Every command of every thread runs in a bracket.
     Complete,
-    /// All but those that record into a command buffer (`vkCmd*`): a call of a command pool's callbacks outside of brackets is no finding.
+    /// All but those that record into a command buffer (`vkCmd*`): a call of a command pool's callbacks outside of
+    /// brackets is no finding.
     ExceptRecording,
     /// Some commands may run without a bracket.
     Partial,

@@ -1,7 +1,7 @@
 //! Brackets: the running Vulkan command of a thread during callbacks.
 //!
-//! Vulkan specification, *Host Memory*: callbacks come only during a command and on its thread. A bracket around the call assigns each
-//! callback to its command.
+//! Vulkan specification, *Host Memory*: callbacks come only during a command and on its thread. A bracket around the
+//! call assigns each callback to its command.
 
 mod bracket;
 pub(crate) mod thread;
@@ -37,40 +37,28 @@ pub struct Command {
 }
 
 impl Command {
-    /// `name` is the specification's (`vkCreateBuffer`); [`CommandRow::of`](crate::CommandRow::of) says which rules apply to an unknown
-    /// one.
+    /// `name` is the specification's (`vkCreateBuffer`); [`CommandRow::of`](crate::CommandRow::of) says which rules
+    /// apply to an unknown one.
     ///
-    /// `coverage` describes the program, not this command; the weakest declaration counts, that of [`CheckOptions`](crate::CheckOptions)
-    /// included. A callback outside of a bracket is a violation with [`Complete`](BracketCoverage::Complete), else a suspect.
+    /// `coverage` describes the program, not this command; the weakest declaration counts, that of
+    /// [`CheckOptions`](crate::CheckOptions) included. A callback outside of a bracket is a violation with
+    /// [`Complete`](BracketCoverage::Complete), else a suspect.
     #[must_use]
     pub const fn new(name: &'static str, owners: Owners, coverage: BracketCoverage) -> Self {
-        Self {
-            name,
-            row: None,
-            owners,
-            coverage,
-        }
+        Self { name, row: None, owners, coverage }
     }
 
-    /// As [`Command::new`], with a known row: callbacks look up nothing. `name` is the real name if the row is that of a beginning
-    /// (`vkCmd*`).
+    /// As [`Command::new`], with a known row: callbacks look up nothing. `name` is the real name if the row is that of
+    /// a beginning (`vkCmd*`).
     #[must_use]
-    pub const fn of(
-        row: &'static CommandRow,
-        name: &'static str,
-        owners: Owners,
-        coverage: BracketCoverage,
-    ) -> Self {
-        Self {
-            row: Some(row),
-            ..Self::new(name, owners, coverage)
-        }
+    pub const fn of(row: &'static CommandRow, name: &'static str, owners: Owners, coverage: BracketCoverage) -> Self {
+        Self { row: Some(row), ..Self::new(name, owners, coverage) }
     }
 
     /// Runs `body` as this command. Brackets nest (a layer calls the driver); nothing is allocated.
     ///
-    /// A closure instead of a guard: a forgotten guard would leave a dangling frame on the thread. Without the feature `std` the body
-    /// runs unbracketed.
+    /// A closure instead of a guard: a forgotten guard would leave a dangling frame on the thread. Without the feature
+    /// `std` the body runs unbracketed.
     pub fn run<R>(self, body: impl FnOnce(&CommandFrame) -> R) -> R {
         with_state(|thread| self.run_on(thread, ptr::null(), body))
     }
@@ -82,18 +70,9 @@ impl Command {
         checker: *const (),
         body: impl FnOnce(&CommandFrame) -> R,
     ) -> R {
-        let bracket = Bracket::new(
-            self.name,
-            thread.next_serial(),
-            self.owners,
-            self.coverage,
-            self.row,
-        );
+        let bracket = Bracket::new(self.name, thread.next_serial(), self.owners, self.coverage, self.row);
         let frame = CommandFrame::new(bracket, thread.number(), thread.in_callback(), checker);
-        let _leave = RestoreFrame {
-            thread,
-            above: thread.enter_command(&raw const frame),
-        };
+        let _leave = RestoreFrame { thread, above: thread.enter_command(&raw const frame) };
         body(&frame)
     }
 }
@@ -105,8 +84,8 @@ pub fn current_command() -> Option<CommandInfo> {
     unsafe { thread::top().as_ref() }.map(CommandFrame::info)
 }
 
-/// Whether this thread is inside a function of a bridge, a checker or a tap: no Vulkan command may be called then (V25). If the allocator
-/// behind calls other callbacks, it is false again after the inner call returned.
+/// Whether this thread is inside a function of a bridge, a checker or a tap: no Vulkan command may be called then
+/// (V25). If the allocator behind calls other callbacks, it is false again after the inner call returned.
 #[must_use]
 pub fn in_callback() -> bool {
     thread::in_callback()

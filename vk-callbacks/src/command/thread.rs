@@ -1,5 +1,5 @@
-//! The thread-local state. It is constant-initialised and has no destructor, so it can be used until the thread ends, and allocates
-//! nothing. A bracket looks up its address once, because in a shared library that is a call.
+//! The thread-local state. It is constant-initialised and has no destructor, so it can be used until the thread ends,
+//! and allocates nothing. A bracket looks up its address once, because in a shared library that is a call.
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -110,17 +110,14 @@ impl ThreadState {
     #[inline]
     pub(crate) fn next_serial(&self) -> u64 {
         let last = self.serial.get();
-        let before = if last.is_multiple_of(SERIALS) {
-            imp::reserve_serials(SERIALS)
-        } else {
-            last
-        };
+        let before = if last.is_multiple_of(SERIALS) { imp::reserve_serials(SERIALS) } else { last };
         let serial = before.wrapping_add(1);
         self.serial.set(serial);
         serial
     }
 
-    /// Whether a callback came before the thread's first command, and `checker` was not the last caller: each checker must see it once.
+    /// Whether a callback came before the thread's first command, and `checker` was not the last caller: each checker
+    /// must see it once.
     ///
     /// A checker at the address of an ended one does not see it: it began after the thread's first command.
     #[inline]
@@ -146,11 +143,7 @@ impl ThreadState {
             place.store(checker.cast_mut(), Ordering::Relaxed);
             return Running::Placed(place);
         }
-        if ptr::eq(there, checker) {
-            Running::Nested
-        } else {
-            Running::Unplaced
-        }
+        if ptr::eq(there, checker) { Running::Nested } else { Running::Unplaced }
     }
 
     #[inline]
@@ -211,7 +204,8 @@ pub(crate) fn enter_growth() -> Option<Growth> {
     })
 }
 
-/// Whether what is closed now may be in use further up this thread's stack: by a callback, or an allocation of a checker or a recorder.
+/// Whether what is closed now may be in use further up this thread's stack: by a callback, or an allocation of a
+/// checker or a recorder.
 pub(crate) fn is_busy() -> bool {
     with_state(|thread| thread.in_callback.get() || thread.growths.get() > 0)
 }
@@ -300,10 +294,8 @@ mod imp {
     pub(crate) fn random_seed() -> u64 {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         let here = 0_u8;
-        let places =
-            ((&raw const NEXT).addr() as u64).rotate_left(32) ^ (&raw const here).addr() as u64;
-        let mut x = places
-            .wrapping_add((NEXT.fetch_add(1, Relaxed) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let places = ((&raw const NEXT).addr() as u64).rotate_left(32) ^ (&raw const here).addr() as u64;
+        let mut x = places.wrapping_add((NEXT.fetch_add(1, Relaxed) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         // The finaliser of splitmix64.
         x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -4,13 +4,12 @@
 //!
 //! Any command may allocate and free memory of scope command, device and instance.
 //!
-//! `vkCreateDevice` and `vkCreateInstance` also create queues and physical devices, so they may allocate memory of scope object.
+//! `vkCreateDevice` and `vkCreateInstance` also create queues and physical devices, so they may allocate memory of
+//! scope object.
 
 #![forbid(unsafe_code)]
 
 mod row;
 mod table;
 
-pub use row::{
-    AllocatorSource, CommandAction, CommandLevel, CommandRow, CommandSignature, ScopeMask,
-};
+pub use row::{AllocatorSource, CommandAction, CommandLevel, CommandRow, CommandSignature, ScopeMask};

@@ -43,7 +43,8 @@ pub struct CommandRow {
     from: AllocatorSource,
 }
 
-/// The parameters of a command with a `pAllocator`, in their order. All are pointers or handles, but where a count is named.
+/// The parameters of a command with a `pAllocator`, in their order. All are pointers or handles, but where a count is
+/// named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommandSignature {
     /// `(info, pAllocator, object)`, of `vkCreateInstance`.
@@ -209,12 +210,8 @@ const WITH_OBJECT: ScopeMask = ScopeMask::ANY_COMMAND.with(Scope::Object);
 const WITH_CACHE: ScopeMask = ScopeMask::ANY_COMMAND.with(Scope::Cache);
 
 pub(super) const fn create(name: &'static str, object: &'static str) -> CommandRow {
-    let row = CommandRow {
-        action: CommandAction::Create,
-        object,
-        signature: Some(CommandSignature::Create),
-        ..plain(name)
-    };
+    let row =
+        CommandRow { action: CommandAction::Create, object, signature: Some(CommandSignature::Create), ..plain(name) };
     row.may(WITH_OBJECT, WITH_OBJECT)
 }
 
@@ -229,49 +226,29 @@ pub(super) const fn destroy(name: &'static str, object: &'static str) -> Command
 }
 
 pub(super) const fn create_cache(name: &'static str, object: &'static str) -> CommandRow {
-    create(name, object)
-        .from(AllocatorSource::Cache)
-        .may(WITH_CACHE, WITH_CACHE)
+    create(name, object).from(AllocatorSource::Cache).may(WITH_CACHE, WITH_CACHE)
 }
 
 /// It may free memory that was allocated as an object's by mistake: that is one mistake and not two.
 pub(super) const fn destroy_cache(name: &'static str, object: &'static str) -> CommandRow {
-    destroy(name, object)
-        .from(AllocatorSource::Cache)
-        .may(ScopeMask::ANY_COMMAND, WITH_CACHE.with(Scope::Object))
+    destroy(name, object).from(AllocatorSource::Cache).may(ScopeMask::ANY_COMMAND, WITH_CACHE.with(Scope::Object))
 }
 
 pub(super) const fn allocate(name: &'static str, object: &'static str) -> CommandRow {
-    CommandRow {
-        action: CommandAction::Allocate,
-        many: true,
-        ..on_pool(name, object)
-    }
+    CommandRow { action: CommandAction::Allocate, many: true, ..on_pool(name, object) }
 }
 
 pub(super) const fn free(name: &'static str, object: &'static str) -> CommandRow {
-    CommandRow {
-        action: CommandAction::Free,
-        many: true,
-        ..on_pool(name, object)
-    }
+    CommandRow { action: CommandAction::Free, many: true, ..on_pool(name, object) }
 }
 
 pub(super) const fn on_pool(name: &'static str, pool: &'static str) -> CommandRow {
-    let row = CommandRow {
-        action: CommandAction::Pool,
-        object: pool,
-        ..plain(name)
-    };
-    row.from(AllocatorSource::Pool)
-        .may(WITH_OBJECT, WITH_OBJECT)
+    let row = CommandRow { action: CommandAction::Pool, object: pool, ..plain(name) };
+    row.from(AllocatorSource::Pool).may(WITH_OBJECT, WITH_OBJECT)
 }
 
 const fn record(name: &'static str) -> CommandRow {
-    CommandRow {
-        action: CommandAction::Record,
-        ..on_pool(name, "VkCommandBuffer")
-    }
+    CommandRow { action: CommandAction::Record, ..on_pool(name, "VkCommandBuffer") }
 }
 
 /// Beginning a command buffer resets it: it only frees.
@@ -284,24 +261,15 @@ pub(super) const fn end(name: &'static str) -> CommandRow {
 }
 
 pub(super) const fn merge(name: &'static str, object: &'static str) -> CommandRow {
-    CommandRow {
-        action: CommandAction::Merge,
-        object,
-        ..plain(name)
-    }
-    .from(AllocatorSource::Cache)
-    .may(WITH_CACHE, WITH_CACHE)
+    CommandRow { action: CommandAction::Merge, object, ..plain(name) }
+        .from(AllocatorSource::Cache)
+        .may(WITH_CACHE, WITH_CACHE)
 }
 
 /// It may do what the deferred commands may.
 pub(super) const fn join(name: &'static str) -> CommandRow {
-    let row = CommandRow {
-        action: CommandAction::Join,
-        object: "VkDeferredOperationKHR",
-        ..plain(name)
-    };
-    row.from(AllocatorSource::DeferredOperation)
-        .may(ScopeMask::ALL, ScopeMask::ALL)
+    let row = CommandRow { action: CommandAction::Join, object: "VkDeferredOperationKHR", ..plain(name) };
+    row.from(AllocatorSource::DeferredOperation).may(ScopeMask::ALL, ScopeMask::ALL)
 }
 
 pub(super) const fn plain(name: &'static str) -> CommandRow {
@@ -320,11 +288,7 @@ pub(super) const fn plain(name: &'static str) -> CommandRow {
 }
 
 const fn unknown(name: &'static str) -> CommandRow {
-    CommandRow {
-        action: CommandAction::Unknown,
-        ..plain(name)
-    }
-    .may(ScopeMask::ALL, ScopeMask::ALL)
+    CommandRow { action: CommandAction::Unknown, ..plain(name) }.may(ScopeMask::ALL, ScopeMask::ALL)
 }
 
 impl CommandRow {
@@ -333,11 +297,7 @@ impl CommandRow {
     }
 
     const fn may(self, may_allocate: ScopeMask, may_free: ScopeMask) -> Self {
-        Self {
-            may_allocate,
-            may_free,
-            ..self
-        }
+        Self { may_allocate, may_free, ..self }
     }
 
     /// Later commands with a pipeline cache are not in the specification's list, which seems an oversight.
@@ -352,40 +312,20 @@ impl CommandRow {
 
     /// With a deferred operation, an object of its own, for which it may allocate.
     pub(super) const fn deferrable(self) -> Self {
-        let Self {
-            may_allocate,
-            may_free,
-            ..
-        } = self;
-        Self {
-            deferrable: true,
-            ..self
-        }
-        .may(
-            may_allocate.with(Scope::Object),
-            may_free.with(Scope::Object),
-        )
+        let Self { may_allocate, may_free, .. } = self;
+        Self { deferrable: true, ..self }.may(may_allocate.with(Scope::Object), may_free.with(Scope::Object))
     }
 
     pub(super) const fn with(self, signature: CommandSignature) -> Self {
-        Self {
-            signature: Some(signature),
-            ..self
-        }
+        Self { signature: Some(signature), ..self }
     }
 
     pub(super) const fn on_instance(self) -> Self {
-        Self {
-            level: CommandLevel::Instance,
-            ..self
-        }
+        Self { level: CommandLevel::Instance, ..self }
     }
 
     pub(super) const fn without_instance(self) -> Self {
-        Self {
-            level: CommandLevel::BeforeInstance,
-            ..self
-        }
+        Self { level: CommandLevel::BeforeInstance, ..self }
     }
 }
 
@@ -413,10 +353,7 @@ impl ScopeMask {
     /// All five.
     pub const ALL: Self = Self(0b1_1111);
     /// The scopes that any command may allocate and free (V36): command, device, instance.
-    pub const ANY_COMMAND: Self = Self::NONE
-        .with(Scope::Command)
-        .with(Scope::Device)
-        .with(Scope::Instance);
+    pub const ANY_COMMAND: Self = Self::NONE.with(Scope::Command).with(Scope::Device).with(Scope::Instance);
 
     /// These and `scope`.
     #[must_use]
@@ -433,9 +370,7 @@ impl ScopeMask {
 
 impl fmt::Debug for ScopeMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set()
-            .entries(Scope::ALL.into_iter().filter(|scope| self.contains(*scope)))
-            .finish()
+        f.debug_set().entries(Scope::ALL.into_iter().filter(|scope| self.contains(*scope))).finish()
     }
 }
 

@@ -1,6 +1,7 @@
 //! A block that remembers its allocator.
 //!
-//! Mesa's `vk_alloc2`/`vk_free2` choose an allocator twice and must choose the same. Here the block stores the first choice.
+//! Mesa's `vk_alloc2`/`vk_free2` choose an allocator twice and must choose the same. Here the block stores the first
+//! choice.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -25,8 +26,8 @@ pub struct DriverBlock<'a> {
 
 /// The receipt of memory that outlives its command, to store in the object.
 ///
-/// It has no reference to an allocator: a free needs the [`FallbackChain`] of the destroying command, whose `pAllocator` may be another
-/// struct (V5, V42). Dropping a receipt leaks the memory.
+/// It has no reference to an allocator: a free needs the [`FallbackChain`] of the destroying command, whose
+/// `pAllocator` may be another struct (V5, V42). Dropping a receipt leaks the memory.
 #[must_use = "a dropped receipt is memory that nothing can free"]
 #[derive(Debug)]
 pub struct Stored(Receipt);
@@ -58,15 +59,7 @@ impl<'a> DriverBlock<'a> {
         };
         let ServedBlock { allocator, level } = served;
         match answer {
-            Ok(memory) => Ok(Self {
-                receipt: Receipt {
-                    memory,
-                    layout,
-                    scope,
-                    level,
-                },
-                allocator,
-            }),
+            Ok(memory) => Ok(Self { receipt: Receipt { memory, layout, scope, level }, allocator }),
             Err(_) => Err(allocator.refusal(layout, scope).into()),
         }
     }
@@ -103,12 +96,7 @@ impl<'a> DriverBlock<'a> {
 
 impl Drop for DriverBlock<'_> {
     fn drop(&mut self) {
-        let Receipt {
-            memory,
-            layout,
-            scope,
-            ..
-        } = self.receipt;
+        let Receipt { memory, layout, scope, .. } = self.receipt;
         // SAFETY: allocated by this allocator with this layout and scope; the block owns it.
         unsafe { self.allocator.deallocate(memory, layout, scope) }
     }
@@ -142,20 +130,15 @@ impl Stored {
     /// Returns the memory as a command's block.
     ///
     /// # Errors
-    /// The receipt, with [`CallbackError::LevelMissing`], if `chain` has no allocator at the level of the memory (V42). Nothing was freed.
+    /// The receipt, with [`CallbackError::LevelMissing`], if `chain` has no allocator at the level of the memory (V42).
+    /// Nothing was freed.
     ///
     /// # Safety
-    /// The allocator of `chain` at [`level`](Self::level) is compatible with the one that allocated the memory (V42, the VUIDs of each
-    /// `vkDestroy*`): the same heap, whatever struct and user data. Nothing else uses the memory.
-    pub unsafe fn claim<'a>(
-        self,
-        chain: &FallbackChain<'a>,
-    ) -> Result<DriverBlock<'a>, Rejected<Self, CallbackError>> {
+    /// The allocator of `chain` at [`level`](Self::level) is compatible with the one that allocated the memory (V42,
+    /// the VUIDs of each `vkDestroy*`): the same heap, whatever struct and user data. Nothing else uses the memory.
+    pub unsafe fn claim<'a>(self, chain: &FallbackChain<'a>) -> Result<DriverBlock<'a>, Rejected<Self, CallbackError>> {
         match chain.at(self.level()) {
-            Some(ServedBlock { allocator, .. }) => Ok(DriverBlock {
-                receipt: self.0,
-                allocator,
-            }),
+            Some(ServedBlock { allocator, .. }) => Ok(DriverBlock { receipt: self.0, allocator }),
             None => {
                 let error = CallbackError::LevelMissing(self.level());
                 Err(Rejected::new(self, error))
@@ -167,10 +150,7 @@ impl Stored {
     ///
     /// # Safety
     /// As [`claim`](Self::claim).
-    pub unsafe fn free(
-        self,
-        chain: &FallbackChain<'_>,
-    ) -> Result<(), Rejected<Self, CallbackError>> {
+    pub unsafe fn free(self, chain: &FallbackChain<'_>) -> Result<(), Rejected<Self, CallbackError>> {
         // SAFETY: the allocators are compatible (V42), and nothing else uses the memory.
         unsafe { self.claim(chain) }.map(drop)
     }
@@ -178,9 +158,9 @@ impl Stored {
 
 /// Memory for an [`Object<T>`], before the `T` moved in or after it moved out.
 ///
-/// A driver's instance and device keep their callbacks in their own block: a chain that borrows the callbacks allocates the place, then
-/// they move in ([`fill`](Self::fill)). Later they move out ([`Object::vacate`]), and a chain of them, or of the destroying command's,
-/// frees the place.
+/// A driver's instance and device keep their callbacks in their own block: a chain that borrows the callbacks allocates
+/// the place, then they move in ([`fill`](Self::fill)). Later they move out ([`Object::vacate`]), and a chain of them,
+/// or of the destroying command's, frees the place.
 ///
 /// Dropping a place leaks it, as dropping an [`Object`] does.
 ///
@@ -225,22 +205,12 @@ impl<T> ObjectPlace<T> {
 
     /// The block's layout begins with that of `ObjectLayout<T>`.
     pub(super) fn in_block(block: DriverBlock<'_>) -> Self {
-        Self {
-            place: block.as_ptr().cast(),
-            memory: block.store(),
-            name: None,
-            word: LOADER_MAGIC,
-        }
+        Self { place: block.as_ptr().cast(), memory: block.store(), name: None, word: LOADER_MAGIC }
     }
 
     /// The object, with `value` in it.
     pub fn fill(self, value: T) -> Object<T> {
-        let object = ObjectLayout {
-            memory: self.memory,
-            name: self.name,
-            word: AtomicUsize::new(self.word),
-            value,
-        };
+        let object = ObjectLayout { memory: self.memory, name: self.name, word: AtomicUsize::new(self.word), value };
         // SAFETY: the block was allocated for an `ObjectLayout<T>`, and holds none.
         unsafe { self.place.write(object) };
         Object::at(self.place)
@@ -253,10 +223,7 @@ impl<T> ObjectPlace<T> {
     ///
     /// # Safety
     /// As [`Object::destroy`].
-    pub unsafe fn free(
-        self,
-        chain: &FallbackChain<'_>,
-    ) -> Result<(), Rejected<Self, CallbackError>> {
+    pub unsafe fn free(self, chain: &FallbackChain<'_>) -> Result<(), Rejected<Self, CallbackError>> {
         let name = self.name.as_ref().map(Stored::level);
         let levels = [Some(self.memory.level()), name];
         let mut levels = levels.into_iter().flatten();

@@ -2,14 +2,11 @@ use core::alloc::Layout;
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
-use alloc_core::{
-    AllocError, AllocatorTraits, HostAllocator, Notice, NoticeEvent, Scope, dangling, move_block,
-};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Notice, NoticeEvent, Scope, dangling, move_block};
 
 use crate::error::{CallbackError, Function};
 use crate::raw::{
-    INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification, PfnReallocation,
-    RawCallbacks, RawScope,
+    INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification, PfnReallocation, RawCallbacks, RawScope,
 };
 
 /// The callbacks of one command, by value: the application may free its struct after the call (V6).
@@ -52,24 +49,18 @@ impl CallbackAllocator {
     /// Copies and checks the struct.
     ///
     /// # Errors
-    /// [`CallbackError::MissingFunction`] (V1 to V3, VUID-VkAllocationCallbacks-pfnAllocation-00632, -00633, -00634) and
-    /// [`CallbackError::HalfInternal`] (V4, -00635).
+    /// [`CallbackError::MissingFunction`] (V1 to V3, VUID-VkAllocationCallbacks-pfnAllocation-00632, -00633, -00634)
+    /// and [`CallbackError::HalfInternal`] (V4, -00635).
     ///
     /// # Safety
-    /// Until the last block is freed, the functions obey the specification (*Host Memory*), from any thread: NULL or a block of the
-    /// requested size and alignment, a reallocation keeps the content, no unwinding.
+    /// Until the last block is freed, the functions obey the specification (*Host Memory*), from any thread: NULL or a
+    /// block of the requested size and alignment, a reallocation keeps the content, no unwinding.
     pub unsafe fn from_raw(raw: &RawCallbacks) -> Result<Self, CallbackError> {
         Ok(Self {
             user_data: raw.p_user_data,
-            allocation: raw
-                .pfn_allocation
-                .ok_or(CallbackError::MissingFunction(Function::Allocation))?,
-            reallocation: raw
-                .pfn_reallocation
-                .ok_or(CallbackError::MissingFunction(Function::Reallocation))?,
-            free: raw
-                .pfn_free
-                .ok_or(CallbackError::MissingFunction(Function::Free))?,
+            allocation: raw.pfn_allocation.ok_or(CallbackError::MissingFunction(Function::Allocation))?,
+            reallocation: raw.pfn_reallocation.ok_or(CallbackError::MissingFunction(Function::Reallocation))?,
+            free: raw.pfn_free.ok_or(CallbackError::MissingFunction(Function::Free))?,
             internal: match (raw.pfn_internal_allocation, raw.pfn_internal_free) {
                 (Some(taken), Some(freed)) => Some((taken, freed)),
                 (None, None) => None,
@@ -103,8 +94,8 @@ impl CallbackAllocator {
         Ok(block)
     }
 
-    /// The old block is gone (V8), so the content is brought to a good one. If there is none, returns the misaligned one: a refusal would
-    /// tell the caller to keep a freed block.
+    /// The old block is gone (V8), so the content is brought to a good one. If there is none, returns the misaligned
+    /// one: a refusal would tell the caller to keep a freed block.
     #[cold]
     fn rescue(&self, moved: NonNull<u8>, kept: usize, new: Layout, scope: Scope) -> NonNull<u8> {
         let Ok(good) = self.allocate(new, scope) else {
@@ -131,14 +122,7 @@ unsafe impl HostAllocator for CallbackAllocator {
             return Ok(dangling(layout));
         }
         // SAFETY: `from_raw` demands a function that may be called with these arguments.
-        let answer = unsafe {
-            (self.allocation)(
-                self.user_data,
-                layout.size(),
-                layout.align(),
-                raw_scope(scope),
-            )
-        };
+        let answer = unsafe { (self.allocation)(self.user_data, layout.size(), layout.align(), raw_scope(scope)) };
         self.checked(answer, layout)
     }
 
@@ -164,15 +148,8 @@ unsafe impl HostAllocator for CallbackAllocator {
         }
         let original = block.as_ptr().cast();
         // SAFETY: a live block of these callbacks (V11) with its own alignment (V15); see `from_raw`.
-        let answer = unsafe {
-            (self.reallocation)(
-                self.user_data,
-                original,
-                new.size(),
-                new.align(),
-                raw_scope(scope),
-            )
-        };
+        let answer =
+            unsafe { (self.reallocation)(self.user_data, original, new.size(), new.align(), raw_scope(scope)) };
         let moved = NonNull::new(answer.cast::<u8>()).ok_or(AllocError)?;
         if moved.as_ptr().addr().is_multiple_of(new.align()) {
             return Ok(moved);
@@ -189,14 +166,7 @@ unsafe impl HostAllocator for CallbackAllocator {
             NoticeEvent::Freed => freed,
         };
         // SAFETY: `from_raw` demands functions that may be called with these arguments.
-        unsafe {
-            tell(
-                self.user_data,
-                notice.bytes,
-                INTERNAL_EXECUTABLE,
-                raw_scope(notice.scope),
-            )
-        }
+        unsafe { tell(self.user_data, notice.bytes, INTERNAL_EXECUTABLE, raw_scope(notice.scope)) }
     }
 }
 

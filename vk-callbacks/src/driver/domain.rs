@@ -4,8 +4,8 @@ use core::marker::PhantomPinned;
 use core::ptr::NonNull;
 
 use alloc_core::{
-    AllocError, AllocatorTraits, CloseError, Context, ContextHandle, ContextOptions, HostAllocator,
-    Notice, Scope, TryVec,
+    AllocError, AllocatorTraits, CloseError, Context, ContextHandle, ContextOptions, HostAllocator, Notice, Scope,
+    TryVec,
 };
 
 use super::callbacks::CallbackAllocator;
@@ -36,9 +36,7 @@ pub struct InstanceDomain<'d> {
 
 impl core::fmt::Debug for InstanceDomain<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("InstanceDomain")
-            .field("own", &self.own)
-            .finish_non_exhaustive()
+        f.debug_struct("InstanceDomain").field("own", &self.own).finish_non_exhaustive()
     }
 }
 
@@ -53,10 +51,7 @@ impl<'d> InstanceDomain<'d> {
     ///
     /// # Safety
     /// As [`CallbackAllocator::from_ptr`].
-    pub unsafe fn new(
-        p_allocator: *const RawCallbacks,
-        default: &'d DynHost<'d>,
-    ) -> Result<Self, CallbackError> {
+    pub unsafe fn new(p_allocator: *const RawCallbacks, default: &'d DynHost<'d>) -> Result<Self, CallbackError> {
         Ok(Self {
             // SAFETY: NULL or a readable struct of callbacks that obey the specification.
             own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?,
@@ -77,9 +72,7 @@ impl<'d> InstanceDomain<'d> {
     /// The chain of a command on the instance; `p_allocator` is that command's own, if any.
     #[must_use]
     pub fn chain<'a>(&'a self, p_allocator: Option<&'a CallbackAllocator>) -> FallbackChain<'a> {
-        FallbackChain::new(self.default)
-            .instance(&self.own)
-            .object(p_allocator)
+        FallbackChain::new(self.default).instance(&self.own).object(p_allocator)
     }
 }
 
@@ -116,7 +109,8 @@ impl DeviceDomain {
 ///
 /// 1. Place it in its object.
 /// 2. [`open`](Self::open) it there.
-/// 3. To destroy it, [replace its callbacks](Self::replace_callbacks) by those of the destroying command, and destroy the children.
+/// 3. To destroy it, [replace its callbacks](Self::replace_callbacks) by those of the destroying command, and destroy
+///    the children.
 /// 4. [`close`](Self::close) it, and destroy the object.
 #[derive(Debug)]
 pub struct PoolDomain {
@@ -233,11 +227,7 @@ impl PoolDomain {
 
     /// The chain of a command on the pool or on a child.
     #[must_use]
-    pub fn chain<'a>(
-        &'a self,
-        device: &'a DeviceDomain,
-        instance: &'a InstanceDomain<'_>,
-    ) -> FallbackChain<'a> {
+    pub fn chain<'a>(&'a self, device: &'a DeviceDomain, instance: &'a InstanceDomain<'_>) -> FallbackChain<'a> {
         device.chain(instance, self.own())
     }
 
@@ -256,9 +246,7 @@ impl PoolDomain {
     /// As [`reserve_children`](Self::reserve_children).
     pub fn add_child(&mut self, handle: u64) -> Result<(), CallbackError> {
         let children = self.children.as_mut().ok_or(CallbackError::ContextInUse)?;
-        children
-            .try_push(handle)
-            .map_err(|refused| CallbackError::Host(refused.error))
+        children.try_push(handle).map_err(|refused| CallbackError::Host(refused.error))
     }
 
     /// Removes a child. False if the pool has none of that handle.
@@ -281,14 +269,14 @@ impl PoolDomain {
         self.children.as_deref().unwrap_or_default()
     }
 
-    /// From here on the pool's and its children's memory is freed through `brought`, the callbacks of the destroying command, if it
-    /// has any and the pool has its own (V5, V42).
+    /// From here on the pool's and its children's memory is freed through `brought`, the callbacks of the destroying
+    /// command, if it has any and the pool has its own (V5, V42).
     ///
     /// # Safety
     /// * `brought` are compatible with the callbacks of the pool (V42).
-    /// * Until this returns nothing is allocated, resized, freed or notified through the pool's [context](Self::context) or a handle
-    ///   of it, on any thread: handles use the callbacks without the domain, so an exclusive domain is not enough. Nor may one of
-    ///   those callbacks call this, which would replace itself.
+    /// * Until this returns nothing is allocated, resized, freed or notified through the pool's
+    ///   [context](Self::context) or a handle of it, on any thread: handles use the callbacks without the domain, so an
+    ///   exclusive domain is not enough. Nor may one of those callbacks call this, which would replace itself.
     pub unsafe fn replace_callbacks(&mut self, brought: Option<CallbackAllocator>) {
         if let (Some(own), Some(brought)) = (&self.own, brought) {
             // SAFETY: the domain is exclusive, and nothing reads the callbacks through the context.

@@ -22,8 +22,8 @@ pub type DynHost<'h> = dyn HostAllocator + Sync + 'h;
 
 /// An allocator of one level of a [`FallbackChain`], or none.
 ///
-/// Converted from an `Option` of [`CallbackAllocator`](super::CallbackAllocator), by reference or by its `as_ref()`, or from an
-/// `Option<&A>` of any allocator. A literal `None` has no type: use [`NONE`](Self::NONE).
+/// Converted from an `Option` of [`CallbackAllocator`](super::CallbackAllocator), by reference or by its `as_ref()`, or
+/// from an `Option<&A>` of any allocator. A literal `None` has no type: use [`NONE`](Self::NONE).
 ///
 /// ```
 /// # use alloc_core::FromGlobalAlloc;
@@ -63,11 +63,7 @@ impl<'a> From<Option<&'a DynHost<'a>>> for LevelAllocator<'a> {
 
 impl fmt::Debug for LevelAllocator<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() {
-            "LevelAllocator"
-        } else {
-            "LevelAllocator::NONE"
-        })
+        f.write_str(if self.0.is_some() { "LevelAllocator" } else { "LevelAllocator::NONE" })
     }
 }
 
@@ -97,13 +93,7 @@ impl<'a> FallbackChain<'a> {
     /// A chain of the driver's own allocator alone.
     #[must_use]
     pub const fn new(default: &'a DynHost<'a>) -> Self {
-        Self {
-            cache: None,
-            object: None,
-            device: None,
-            instance: None,
-            default,
-        }
+        Self { cache: None, object: None, device: None, instance: None, default }
     }
 
     /// With the `pAllocator` of `vkCreateInstance`.
@@ -127,8 +117,9 @@ impl<'a> FallbackChain<'a> {
         self
     }
 
-    /// With the `pAllocator` of the pipeline or validation cache that the command gets; [`LevelAllocator::NONE`] if that was NULL. Memory
-    /// of scope cache comes from there or from the device, never from the object's allocator: the cache may outlive the object.
+    /// With the `pAllocator` of the pipeline or validation cache that the command gets; [`LevelAllocator::NONE`] if
+    /// that was NULL. Memory of scope cache comes from there or from the device, never from the object's allocator: the
+    /// cache may outlive the object.
     ///
     /// Not for a command that creates or destroys a cache, whose [`object`](Self::object) is the cache.
     #[must_use]
@@ -148,15 +139,9 @@ impl<'a> FallbackChain<'a> {
         };
         self.at(first)
             .or_else(|| {
-                Level::ALL
-                    .iter()
-                    .filter(|level| **level > first.max(Level::Object))
-                    .find_map(|level| self.at(*level))
+                Level::ALL.iter().filter(|level| **level > first.max(Level::Object)).find_map(|level| self.at(*level))
             })
-            .unwrap_or(ServedBlock {
-                allocator: self.default,
-                level: Level::Default,
-            })
+            .unwrap_or(ServedBlock { allocator: self.default, level: Level::Default })
     }
 
     /// The allocator at `level`, if there is one.
@@ -181,20 +166,14 @@ impl<'a> FallbackChain<'a> {
     }
 
     /// As [`allocate`](Self::allocate), filled with zeros.
-    pub fn allocate_zeroed(
-        &self,
-        layout: Layout,
-        scope: Scope,
-    ) -> Result<DriverBlock<'a>, CallbackError> {
+    pub fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<DriverBlock<'a>, CallbackError> {
         DriverBlock::allocate(self.resolve(scope), layout, scope, true)
     }
 }
 
 impl fmt::Debug for FallbackChain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(Level::ALL.iter().filter(|level| self.at(**level).is_some()))
-            .finish()
+        f.debug_list().entries(Level::ALL.iter().filter(|level| self.at(**level).is_some())).finish()
     }
 }
 

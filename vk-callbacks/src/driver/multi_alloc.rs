@@ -68,10 +68,7 @@ impl MultiAlloc {
     /// An empty plan.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            layout: Layout::new::<()>(),
-            plan: PlanId::fresh(),
-        }
+        Self { layout: Layout::new::<()>(), plan: PlanId::fresh() }
     }
 
     /// Adds `[T; len]`. Arrays are in the order of their addition, each at its own alignment.
@@ -82,21 +79,11 @@ impl MultiAlloc {
         const TOO_LARGE: CallbackError = CallbackError::Host(HostError::TooLarge);
         let array = Layout::array::<T>(len).map_err(|_| TOO_LARGE)?;
         if array.size() == 0 {
-            return Ok(Member {
-                offset: 0,
-                len: 0,
-                plan: self.plan,
-                of: PhantomData,
-            });
+            return Ok(Member { offset: 0, len: 0, plan: self.plan, of: PhantomData });
         }
         let (layout, offset) = self.layout.extend(array).map_err(|_| TOO_LARGE)?;
         self.layout = layout;
-        Ok(Member {
-            offset,
-            len,
-            plan: self.plan,
-            of: PhantomData,
-        })
+        Ok(Member { offset, len, plan: self.plan, of: PhantomData })
     }
 
     /// The layout of the block.
@@ -109,20 +96,12 @@ impl MultiAlloc {
     ///
     /// # Errors
     /// [`CallbackError::EmptySet`] if no array has a byte; [`CallbackError::Host`] if there is no memory.
-    pub fn allocate<'a>(
-        self,
-        chain: &FallbackChain<'a>,
-        scope: Scope,
-    ) -> Result<MultiBlock<'a>, CallbackError> {
+    pub fn allocate<'a>(self, chain: &FallbackChain<'a>, scope: Scope) -> Result<MultiBlock<'a>, CallbackError> {
         self.allocate_block(chain, scope, false)
     }
 
     /// As [`allocate`](Self::allocate), filled with zeros.
-    pub fn allocate_zeroed<'a>(
-        self,
-        chain: &FallbackChain<'a>,
-        scope: Scope,
-    ) -> Result<MultiBlock<'a>, CallbackError> {
+    pub fn allocate_zeroed<'a>(self, chain: &FallbackChain<'a>, scope: Scope) -> Result<MultiBlock<'a>, CallbackError> {
         self.allocate_block(chain, scope, true)
     }
 
@@ -136,10 +115,7 @@ impl MultiAlloc {
             return Err(CallbackError::EmptySet);
         }
         let block = DriverBlock::allocate(chain.resolve(scope), self.layout, scope, zeroed)?;
-        Ok(MultiBlock {
-            block,
-            plan: self.plan,
-        })
+        Ok(MultiBlock { block, plan: self.plan })
     }
 }
 
@@ -150,13 +126,11 @@ impl Default for MultiAlloc {
 }
 
 impl<'a> MultiBlock<'a> {
-    /// The address of an array, to store in the object; `None` if it has no byte (NULL in Vulkan and Mesa), or is of another plan.
+    /// The address of an array, to store in the object; `None` if it has no byte (NULL in Vulkan and Mesa), or is of
+    /// another plan.
     #[must_use]
     pub fn get<T>(&self, member: Member<T>) -> Option<NonNull<[T]>> {
-        let end = member
-            .len
-            .checked_mul(size_of::<T>())?
-            .checked_add(member.offset)?;
+        let end = member.len.checked_mul(size_of::<T>())?.checked_add(member.offset)?;
         // The numbers of plans wrap after 2^32 on a small machine; the bounds hold even then.
         if member.plan != self.plan
             || member.len == 0

@@ -68,7 +68,8 @@ impl<T> Object<T> {
         Self::create_with_scope(chain, Scope::Object, value)
     }
 
-    /// As [`create`](Self::create), with another scope: cache for a `VkPipelineCache` (V29), device or instance for these (V31, V32).
+    /// As [`create`](Self::create), with another scope: cache for a `VkPipelineCache` (V29), device or instance for
+    /// these (V31, V32).
     pub fn create_with_scope(
         chain: &FallbackChain<'_>,
         scope: Scope,
@@ -81,10 +82,7 @@ impl<T> Object<T> {
     }
 
     pub(super) const fn at(place: NonNull<ObjectLayout<T>>) -> Self {
-        Self {
-            place,
-            owns: PhantomData,
-        }
+        Self { place, owns: PhantomData }
     }
 
     pub(super) const fn place(&self) -> NonNull<ObjectLayout<T>> {
@@ -117,33 +115,22 @@ impl<T> Object<T> {
 
     /// Copies `name` into memory of the device's allocator, and frees the old name. An empty name removes it.
     ///
-    /// `vkSetDebugUtilsObjectNameEXT` has no `pAllocator` and creates no object, so the scope is device, not object (V40).
+    /// `vkSetDebugUtilsObjectNameEXT` has no `pAllocator` and creates no object, so the scope is device, not object
+    /// (V40).
     ///
     /// # Errors
     /// No memory, or (from the old name) [`CallbackError::LevelMissing`]: the old name stays.
     ///
     /// # Safety
     /// The device, instance and default levels of `chain` are those of the earlier names' chains, or compatible (V42).
-    pub unsafe fn set_name(
-        &mut self,
-        chain: &FallbackChain<'_>,
-        name: &str,
-    ) -> Result<(), CallbackError> {
+    pub unsafe fn set_name(&mut self, chain: &FallbackChain<'_>, name: &str) -> Result<(), CallbackError> {
         let new = if name.is_empty() {
             None
         } else {
-            let block = DriverBlock::allocate(
-                chain.resolve(Scope::Device),
-                Layout::for_value(name),
-                Scope::Device,
-                false,
-            )?;
+            let block =
+                DriverBlock::allocate(chain.resolve(Scope::Device), Layout::for_value(name), Scope::Device, false)?;
             // SAFETY: the block holds `name.len()` bytes and was just made.
-            unsafe {
-                block
-                    .as_ptr()
-                    .copy_from_nonoverlapping(NonNull::from(name).cast(), name.len())
-            };
+            unsafe { block.as_ptr().copy_from_nonoverlapping(NonNull::from(name).cast(), name.len()) };
             Some(block)
         };
         if let Some(old) = self.object_layout_mut().name.take() {
@@ -160,15 +147,12 @@ impl<T> Object<T> {
     /// Destroys the object: frees its name and its memory at their levels; returns the value.
     ///
     /// # Errors
-    /// [`CallbackError::LevelMissing`] with the object, unchanged, if `chain` lacks its level (V42). An allocator that was passed to
-    /// destroy and not to create (V43) is not used.
+    /// [`CallbackError::LevelMissing`] with the object, unchanged, if `chain` lacks its level (V42). An allocator that
+    /// was passed to destroy and not to create (V43) is not used.
     ///
     /// # Safety
     /// The allocators of `chain` are compatible with those of the creating command's chain, level by level (V42).
-    pub unsafe fn destroy(
-        self,
-        chain: &FallbackChain<'_>,
-    ) -> Result<T, Rejected<Self, CallbackError>> {
+    pub unsafe fn destroy(self, chain: &FallbackChain<'_>) -> Result<T, Rejected<Self, CallbackError>> {
         let (place, value) = self.vacate();
         // SAFETY: the levels of `chain` are compatible with the memory's.
         match unsafe { place.free(chain) } {
@@ -180,18 +164,8 @@ impl<T> Object<T> {
     /// Moves the value out and keeps the memory: for a value that has the callbacks of its own memory.
     pub fn vacate(self) -> (ObjectPlace<T>, T) {
         // SAFETY: `ObjectPlace::fill` wrote it; `self` ends here, so it is read once.
-        let ObjectLayout {
-            memory,
-            name,
-            word,
-            value,
-        } = unsafe { self.place.read() };
-        let place = ObjectPlace {
-            place: self.place,
-            memory,
-            name,
-            word: word.into_inner(),
-        };
+        let ObjectLayout { memory, name, word, value } = unsafe { self.place.read() };
+        let place = ObjectPlace { place: self.place, memory, name, word: word.into_inner() };
         (place, value)
     }
 
@@ -207,8 +181,8 @@ impl<T> Object<T> {
     /// The object behind a handle; `None` for `VK_NULL_HANDLE`, which every `vkDestroy*` ignores (V44).
     ///
     /// # Safety
-    /// `handle` is 0, or is of [`into_handle`](Self::into_handle) of an `Object<T>` and is not used afterwards: nothing is
-    /// [borrowed](Self::borrow_handle) from it. `T` is `Send` if this is another thread.
+    /// `handle` is 0, or is of [`into_handle`](Self::into_handle) of an `Object<T>` and is not used afterwards: nothing
+    /// is [borrowed](Self::borrow_handle) from it. `T` is `Send` if this is another thread.
     #[must_use]
     pub unsafe fn from_handle(handle: u64) -> Option<Self> {
         let word = usize::try_from(handle).ok().filter(|word| *word != 0)?;
@@ -216,7 +190,8 @@ impl<T> Object<T> {
         NonNull::new(core::ptr::with_exposed_provenance_mut(address)).map(Self::at)
     }
 
-    /// The object behind a handle, for commands that only read it; `None` for `VK_NULL_HANDLE`. Several threads may call it at once.
+    /// The object behind a handle, for commands that only read it; `None` for `VK_NULL_HANDLE`. Several threads may
+    /// call it at once.
     ///
     /// # Safety
     /// - `handle` is 0, or came from [`into_handle`](Self::into_handle) of an `Object<T>`.
@@ -340,10 +315,7 @@ impl<T, E> ArrayObject<T, E> {
             // SAFETY: in the block, aligned by `layout`, and nothing lies there.
             unsafe { at.write(item(index)) };
         }
-        Ok(Self {
-            object: ObjectPlace::in_block(block).fill(WithLength { length, value }),
-            items: PhantomData,
-        })
+        Ok(Self { object: ObjectPlace::in_block(block).fill(WithLength { length, value }), items: PhantomData })
     }
 
     fn layout(length: usize) -> Result<(Layout, usize), CallbackError> {
@@ -352,8 +324,7 @@ impl<T, E> ArrayObject<T, E> {
             .map_err(|_| CallbackError::Host(HostError::TooLarge))
     }
 
-    const OFFSET: usize =
-        size_of::<ObjectLayout<WithLength<T>>>().next_multiple_of(align_of::<E>());
+    const OFFSET: usize = size_of::<ObjectLayout<WithLength<T>>>().next_multiple_of(align_of::<E>());
 
     fn first_item(place: NonNull<ObjectLayout<WithLength<T>>>) -> NonNull<E> {
         // SAFETY: the block was allocated with `layout`, which has the items at this offset, or ends there.
@@ -378,20 +349,11 @@ impl<T, E> ArrayObject<T, E> {
     ///
     /// # Safety
     /// As [`Object::destroy`].
-    pub unsafe fn destroy(
-        self,
-        chain: &FallbackChain<'_>,
-    ) -> Result<T, Rejected<Self, CallbackError>> {
+    pub unsafe fn destroy(self, chain: &FallbackChain<'_>) -> Result<T, Rejected<Self, CallbackError>> {
         // SAFETY: the levels of `chain` are compatible, as of `Object::destroy`.
         match unsafe { self.object.destroy(chain) } {
             Ok(with_length) => Ok(with_length.value),
-            Err(refused) => Err(Rejected::new(
-                Self {
-                    object: refused.value,
-                    items: PhantomData,
-                },
-                refused.error,
-            )),
+            Err(refused) => Err(Rejected::new(Self { object: refused.value, items: PhantomData }, refused.error)),
         }
     }
 
@@ -409,10 +371,7 @@ impl<T, E> ArrayObject<T, E> {
     pub unsafe fn from_handle(handle: u64) -> Option<Self> {
         // SAFETY: 0, or the handle of such an object, which is not used afterwards.
         let object = unsafe { Object::from_handle(handle) }?;
-        Some(Self {
-            object,
-            items: PhantomData,
-        })
+        Some(Self { object, items: PhantomData })
     }
 
     /// Value and items behind a handle; `None` for `VK_NULL_HANDLE`.

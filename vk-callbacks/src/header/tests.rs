@@ -11,19 +11,15 @@ fn scopes() -> impl Strategy<Value = Scope> {
     (0..Scope::COUNT).prop_map(|i| Scope::ALL[i])
 }
 
-/// The most bytes that a size here has: below the limit, and on a machine of 32 bits with room for an alignment of 2^31 beside it.
-const LARGEST: u64 = if usize::BITS == 64 {
-    SIZE_LIMIT - 1
-} else {
-    1 << 29
-};
+/// The most bytes that a size here has: below the limit, and on a machine of 32 bits with room for an alignment of 2^31
+/// beside it.
+const LARGEST: u64 = if usize::BITS == 64 { SIZE_LIMIT - 1 } else { 1 << 29 };
 /// A base address above all small ones.
 const BASE: usize = 1 << if usize::BITS == 64 { 33 } else { 31 };
 
 /// Sizes near every power of two, where off-by-one errors live.
 fn sizes() -> impl Strategy<Value = usize> {
-    (0_u32..48, -17_i64..18)
-        .prop_map(|(bit, off)| (1_i64 << bit).saturating_add(off).clamp(0, LARGEST as i64) as usize)
+    (0_u32..48, -17_i64..18).prop_map(|(bit, off)| (1_i64 << bit).saturating_add(off).clamp(0, LARGEST as i64) as usize)
 }
 
 /// A plan, or none where the machine has no layout of that size.
@@ -81,17 +77,12 @@ proptest! {
 
 #[test]
 fn one_flipped_bit_in_a_header_is_noticed() {
-    let seal = CookieKey {
-        secret: 0x1234_5678_9abc_def0,
-        owner: 7,
-    };
+    let seal = CookieKey { secret: 0x1234_5678_9abc_def0, owner: 7 };
     let plan = HeaderPlan::new(64, 8, Mode::Own).unwrap();
     let word = Word0::new(64, 8, Scope::Object, &plan, HEADER);
     let payload = 0x7f00_0000_1010_u64 as usize;
     let live = seal.live(payload, word);
-    let noticed = (0..64)
-        .filter(|bit| seal.live(payload, Word0(word.0 ^ 1 << bit)) != live)
-        .count();
+    let noticed = (0..64).filter(|bit| seal.live(payload, Word0(word.0 ^ 1 << bit)) != live).count();
     // A multiplication's high half does not feel every low bit on its own; the size bits that an overrun of a byte, a
     // word or two words hits must be felt.
     assert!(noticed >= 62, "only {noticed} of 64 bits matter");
@@ -105,10 +96,7 @@ fn every_residue_of_a_base_fits_the_pad_field() {
         for base in (1 << 20..(1 << 20) + 2 * align).step_by(HEADER) {
             let pad = plan.pad_at(base);
             assert!((HEADER..=align).contains(&pad) && pad.is_multiple_of(HEADER));
-            assert_eq!(
-                Word0::new(100, align, Scope::Command, &plan, pad).pad(&plan),
-                pad
-            );
+            assert_eq!(Word0::new(100, align, Scope::Command, &plan, pad).pad(&plan), pad);
         }
     }
 }

@@ -43,10 +43,7 @@ impl<'h> Log<'h> {
         let own = unsafe { mem::transmute::<Memory<'h>, Memory<'static>>(memory) };
         Self {
             memory,
-            records: StateMutex::new(Records {
-                chunks: TryVec::new_in(Scoped::new(own, SCOPE)),
-                lost: 0,
-            }),
+            records: StateMutex::new(Records { chunks: TryVec::new_in(Scoped::new(own, SCOPE)), lost: 0 }),
             stopped: AtomicBool::new(false),
         }
     }
@@ -71,11 +68,7 @@ impl<'h> Log<'h> {
             {
                 let mut records = self.records.lock();
                 let lost_before = records.lost;
-                let record = LogRecord {
-                    event,
-                    lost_before,
-                    ticket,
-                };
+                let record = LogRecord { event, lost_before, ticket };
                 let chunk = records.chunks.last_mut();
                 let open = chunk.filter(|chunk| chunk.len() < CHUNK);
                 // Within the reserved room.
@@ -114,11 +107,7 @@ impl<'h> Log<'h> {
         let (own, count, has_place) = {
             let records = self.records.lock();
             let count = records.chunks.len();
-            (
-                *records.chunks.allocator(),
-                count,
-                count < records.chunks.capacity(),
-            )
+            (*records.chunks.allocator(), count, count < records.chunks.capacity())
         };
         let mut chunk = TryVec::new_in(own);
         let mut longer = TryVec::new_in(own);
@@ -179,10 +168,7 @@ pub(super) struct LogRecord {
 }
 
 pub(super) fn by(owner: u64) -> Caller {
-    Caller {
-        thread: thread_number(),
-        owner,
-    }
+    Caller { thread: thread_number(), owner }
 }
 
 fn address(block: *mut c_void) -> Pointer {
@@ -243,11 +229,7 @@ impl<'h> TapState<'h> {
 
     fn check_alignment(&self, block: *mut c_void, align: usize) {
         if align.is_power_of_two() && !block.addr().is_multiple_of(align) {
-            self.record(TraceEvent::Seen {
-                by: by(self.owner),
-                block: address(block),
-                what: Sighting::Misaligned,
-            });
+            self.record(TraceEvent::Seen { by: by(self.owner), block: address(block), what: Sighting::Misaligned });
         }
     }
 }
@@ -260,11 +242,7 @@ impl CallbackSink for TapState<'_> {
         if !block.is_null() {
             self.answered(1);
         }
-        self.record(TraceEvent::Allocate {
-            by: by(self.owner),
-            block: address(block),
-            asked: request.into(),
-        });
+        self.record(TraceEvent::Allocate { by: by(self.owner), block: address(block), asked: request.into() });
         self.check_alignment(block, request.align);
         block
     }
@@ -281,12 +259,7 @@ impl CallbackSink for TapState<'_> {
         let came = isize::from(!block.is_null());
         let went = isize::from(!original.is_null() && (request.size == 0 || !block.is_null()));
         self.answered(came.saturating_sub(went));
-        let moved = TraceEvent::Reallocate {
-            by,
-            old,
-            new: address(block),
-            asked: request.into(),
-        };
+        let moved = TraceEvent::Reallocate { by, old, new: address(block), asked: request.into() };
         log.append_move(moved, ticket);
         // Of a reallocated block, the alignment may differ from the original request (V15).
         if original.is_null() {
@@ -300,10 +273,7 @@ impl CallbackSink for TapState<'_> {
         if !block.is_null() {
             self.answered(-1);
         }
-        self.record(TraceEvent::Free {
-            by: by(self.owner),
-            block: address(block),
-        });
+        self.record(TraceEvent::Free { by: by(self.owner), block: address(block) });
         // SAFETY: the same call, with the user data of these callbacks.
         unsafe { self.inner.free(block) }
     }

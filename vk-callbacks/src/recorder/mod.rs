@@ -28,8 +28,8 @@ use names::Names;
 
 /// A recorder of all calls of any callbacks, which writes a trace of format 2.
 ///
-/// Calls pass unchanged on the driver's threads. The log lies in the memory of [`Recorder::new`], 100 to 200 bytes a call; if that is
-/// refused, the event is counted as lost, and the trace says so.
+/// Calls pass unchanged on the driver's threads. The log lies in the memory of [`Recorder::new`], 100 to 200 bytes a
+/// call; if that is refused, the event is counted as lost, and the trace says so.
 ///
 /// A block should pass one tap only: two taps of one recorder record each call twice.
 ///
@@ -91,11 +91,7 @@ impl<'h> Recorder<'h> {
         watch_forks();
         let shared = allocate_pinned(
             memory,
-            RecorderState {
-                log: Log::new(memory),
-                tickets: AtomicUsize::new(0),
-                taps: PinnedList::new(memory),
-            },
+            RecorderState { log: Log::new(memory), tickets: AtomicUsize::new(0), taps: PinnedList::new(memory) },
         )?;
         Ok(Self { shared })
     }
@@ -109,27 +105,18 @@ impl<'h> Recorder<'h> {
     ///
     /// # Safety
     /// - The functions of `inner` may be called with its user data, from any thread, as long as those of the tap may.
-    /// - No function of the tap is called after the recorder was closed or dropped. (A recorder that is dropped while blocks are live
-    ///   is leaked: then until the recorder's memory ends.)
+    /// - No function of the tap is called after the recorder was closed or dropped. (A recorder that is dropped while
+    ///   blocks are live is leaked: then until the recorder's memory ends.)
     pub unsafe fn tap(&self, owner: u64, inner: RawCallbacks) -> Result<Tap, CallbackError> {
         let shared = self.shared();
-        let state = shared.taps.push(|| TapState {
-            shared,
-            inner,
-            owner,
-            live: AtomicIsize::new(0),
-        })?;
+        let state = shared.taps.push(|| TapState { shared, inner, owner, live: AtomicIsize::new(0) })?;
         Sighting::missing_fact(&inner).for_each(|what| self.seen(owner, what));
         Ok(state.tap())
     }
 
     /// Declares that `owner` is a `kind` (`VkBuffer`) below `parent`, 0 for none.
     pub fn owner(&self, owner: u64, parent: u64, kind: &'static str) {
-        self.shared().log.append(TraceEvent::Owner {
-            owner,
-            parent,
-            kind,
-        });
+        self.shared().log.append(TraceEvent::Owner { owner, parent, kind });
     }
 
     /// A command created an object with callbacks of the owner, or with none: 0.
@@ -148,11 +135,7 @@ impl<'h> Recorder<'h> {
 
     /// An observation that no call shows. Taps record their own observations.
     pub fn seen(&self, owner: u64, what: Sighting) {
-        self.shared().log.append(TraceEvent::Seen {
-            by: by(owner),
-            block: Pointer::Null,
-            what,
-        });
+        self.shared().log.append(TraceEvent::Seen { by: by(owner), block: Pointer::Null, what });
     }
 
     /// A phase of the program begins.
@@ -181,9 +164,7 @@ impl<'h> Recorder<'h> {
     #[must_use]
     pub fn live_blocks(&self) -> usize {
         let taps = self.shared().taps.iter();
-        let sum = taps.fold(0_isize, |sum, tap| {
-            sum.saturating_add(tap.live.load(Ordering::Relaxed))
-        });
+        let sum = taps.fold(0_isize, |sum, tap| sum.saturating_add(tap.live.load(Ordering::Relaxed)));
         usize::try_from(sum).unwrap_or(0)
     }
 
@@ -193,11 +174,7 @@ impl<'h> Recorder<'h> {
     ///
     /// # Errors
     /// [`CallbackError::Output`] if `out` fails; the refusal of the recorder's memory. The log is unchanged.
-    pub fn write<W: fmt::Write + ?Sized>(
-        &self,
-        driver: &str,
-        out: &mut W,
-    ) -> Result<Written, CallbackError> {
+    pub fn write<W: fmt::Write + ?Sized>(&self, driver: &str, out: &mut W) -> Result<Written, CallbackError> {
         let log = &self.shared().log;
         // Calls of `out` may be recorded, too: they belong to the next trace, or this one would never end.
         let count = log.records().count();
@@ -288,8 +265,6 @@ const fn output(_: fmt::Error) -> CallbackError {
 
 impl fmt::Debug for Recorder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder")
-            .field("live_blocks", &self.live_blocks())
-            .finish_non_exhaustive()
+        f.debug_struct("Recorder").field("live_blocks", &self.live_blocks()).finish_non_exhaustive()
     }
 }

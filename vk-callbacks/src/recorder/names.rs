@@ -1,8 +1,8 @@
 //! From addresses to the numbers of a trace.
 //!
-//! The map has the last block of each address. It is never removed: a free of an address of a freed block is a second free, and names that
-//! block again. An address that is returned while its block is live is that block returned again, with the same number (V8); if events
-//! were lost, it counts as a new block.
+//! The map has the last block of each address. It is never removed: a free of an address of a freed block is a second
+//! free, and names that block again. An address that is returned while its block is live is that block returned again,
+//! with the same number (V8); if events were lost, it counts as a new block.
 
 #![forbid(unsafe_code)]
 
@@ -40,9 +40,7 @@ impl<A: HostSource + Clone> Names<A> {
 
     /// Records come in the order of the log.
     pub(super) fn event(&mut self, record: &LogRecord) -> Result<TraceEvent<'static>, HostError> {
-        self.losses = self
-            .losses
-            .saturating_add(u64::from(record.lost_before > 0));
+        self.losses = self.losses.saturating_add(u64::from(record.lost_before > 0));
         let mut event = record.event;
         match &mut event {
             TraceEvent::Seen { block, .. } => *block = self.known(*block, Seen::Named)?.pointer,
@@ -52,9 +50,7 @@ impl<A: HostSource + Clone> Names<A> {
                 self.in_transit.try_insert(record.ticket, name)?;
                 *old = name.pointer;
             }
-            TraceEvent::Reallocate {
-                old, new, asked, ..
-            } => {
+            TraceEvent::Reallocate { old, new, asked, .. } => {
                 let name = match self.in_transit.remove(&record.ticket) {
                     Some(name) => name,
                     // Its beginning was lost.
@@ -76,18 +72,11 @@ impl<A: HostSource + Clone> Names<A> {
         let Pointer::Unknown(at) = at else {
             return Ok(Pointer::Null);
         };
-        if let Some(name) = self
-            .at
-            .get(&at)
-            .filter(|name| name.live == Some(self.losses))
-        {
+        if let Some(name) = self.at.get(&at).filter(|name| name.live == Some(self.losses)) {
             return Ok(name.pointer);
         }
         let number = self.blocks.saturating_add(1);
-        let name = Name {
-            pointer: Pointer::Block(number),
-            live: Some(self.losses),
-        };
+        let name = Name { pointer: Pointer::Block(number), live: Some(self.losses) };
         self.at.try_insert(at, name)?;
         self.blocks = number;
         Ok(name.pointer)
@@ -96,16 +85,10 @@ impl<A: HostSource + Clone> Names<A> {
     /// The last block of this address, as it was before.
     fn known(&mut self, at: Pointer, seen: Seen) -> Result<Name, HostError> {
         let Pointer::Unknown(at) = at else {
-            return Ok(Name {
-                pointer: Pointer::Null,
-                live: None,
-            });
+            return Ok(Name { pointer: Pointer::Null, live: None });
         };
         let number = self.unknown.saturating_add(1);
-        let unknown = |_: &u64| Name {
-            pointer: Pointer::Unknown(number),
-            live: None,
-        };
+        let unknown = |_: &u64| Name { pointer: Pointer::Unknown(number), live: None };
         let name = self.at.try_get_or_insert_with(at, unknown)?;
         let before = *name;
         if matches!(seen, Seen::Goes) {

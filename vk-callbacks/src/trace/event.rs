@@ -171,10 +171,7 @@ impl Sighting {
             (raw.pfn_allocation.is_none(), Self::NoAllocation),
             (raw.pfn_reallocation.is_none(), Self::NoReallocation),
             (raw.pfn_free.is_none(), Self::NoFree),
-            (
-                raw.pfn_internal_allocation.is_some() != raw.pfn_internal_free.is_some(),
-                Self::HalfInternal,
-            ),
+            (raw.pfn_internal_allocation.is_some() != raw.pfn_internal_free.is_some(), Self::HalfInternal),
         ]
         .into_iter()
         .filter_map(|(lacks, what)| lacks.then_some(what))
@@ -203,11 +200,7 @@ pub struct Request {
 
 impl From<RawRequest> for Request {
     fn from(asked: RawRequest) -> Self {
-        Self {
-            size: asked.size as u64,
-            align: asked.align as u64,
-            scope: asked.scope,
-        }
+        Self { size: asked.size as u64, align: asked.align as u64, scope: asked.scope }
     }
 }
 
@@ -281,22 +274,34 @@ impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: ", self.line)?;
         match self.fault {
-            TraceFault::NotATrace => f.write_str(
-                "expected `# steward host trace 2`: this is no host trace, give another file",
-            ),
-            TraceFault::UnknownVersion => f.write_str("expected host trace version 2: read this one with a newer program"),
+            TraceFault::NotATrace => {
+                f.write_str("expected `# steward host trace 2`: this is no host trace, give another file")
+            }
+            TraceFault::UnknownVersion => {
+                f.write_str("expected host trace version 2: read this one with a newer program")
+            }
             TraceFault::NotText => f.write_str("expected UTF-8 text: the file is damaged, or still compressed"),
-            TraceFault::UnknownOperation => f.write_str("expected one of the format's operation letters: the file is damaged"),
-            TraceFault::MissingField(field) => write!(f, "expected the field `{field}`, and the line ends: the file is damaged"),
-            TraceFault::BadNumber(field) => write!(f, "expected a number in range for the field `{field}`: the file is damaged"),
+            TraceFault::UnknownOperation => {
+                f.write_str("expected one of the format's operation letters: the file is damaged")
+            }
+            TraceFault::MissingField(field) => {
+                write!(f, "expected the field `{field}`, and the line ends: the file is damaged")
+            }
+            TraceFault::BadNumber(field) => {
+                write!(f, "expected a number in range for the field `{field}`: the file is damaged")
+            }
             TraceFault::BadWord(field) => {
                 write!(f, "expected a known word for the field `{field}`: the file is damaged, or newer")
             }
             TraceFault::TooLong(field) => {
                 write!(f, "expected at most {MAX_NAME} bytes in the field `{field}`: the file is damaged")
             }
-            TraceFault::ExtraField => f.write_str("expected the end of the line, and more fields follow: the file is damaged"),
-            TraceFault::CutOff => f.write_str("expected a line feed, and the text ends: the trace was cut off, record it again"),
+            TraceFault::ExtraField => {
+                f.write_str("expected the end of the line, and more fields follow: the file is damaged")
+            }
+            TraceFault::CutOff => {
+                f.write_str("expected a line feed, and the text ends: the trace was cut off, record it again")
+            }
             TraceFault::NoEnd => {
                 f.write_str("expected the end marker `z`, and the text ends: the trace was cut off, record it again")
             }
@@ -307,7 +312,9 @@ impl fmt::Display for TraceError {
                     self.line.saturating_sub(1)
                 )
             }
-            TraceFault::BehindEnd => f.write_str("expected nothing behind the end marker: two traces were joined, split them"),
+            TraceFault::BehindEnd => {
+                f.write_str("expected nothing behind the end marker: two traces were joined, split them")
+            }
         }
     }
 }

@@ -22,10 +22,7 @@ pub(super) struct TraceLine<'t> {
 
 impl<'t> Lines<'t> {
     pub(super) const fn new(text: &'t str) -> Self {
-        Self {
-            rest: text,
-            number: 0,
-        }
+        Self { rest: text, number: 0 }
     }
 
     pub(super) const fn taken(&self) -> u64 {
@@ -47,11 +44,7 @@ impl<'t> Iterator for Lines<'t> {
         self.rest = rest;
         self.number = self.number.saturating_add(1);
         // A checkout may have added carriage returns.
-        Some(TraceLine {
-            number: self.number,
-            text: text.strip_suffix('\r').unwrap_or(text),
-            whole,
-        })
+        Some(TraceLine { number: self.number, text: text.strip_suffix('\r').unwrap_or(text), whole })
     }
 }
 
@@ -63,23 +56,15 @@ struct Fields<'t> {
 
 impl<'t> Fields<'t> {
     pub(super) const fn new(line: TraceLine<'t>) -> Self {
-        Self {
-            line: line.number,
-            rest: Some(line.text),
-        }
+        Self { line: line.number, rest: Some(line.text) }
     }
 
     const fn error(&self, fault: TraceFault) -> TraceError {
-        TraceError {
-            line: self.line,
-            fault,
-        }
+        TraceError { line: self.line, fault }
     }
 
     fn word(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
-        let rest = self
-            .rest
-            .ok_or(self.error(TraceFault::MissingField(field)))?;
+        let rest = self.rest.ok_or(self.error(TraceFault::MissingField(field)))?;
         match rest.split_once(',') {
             Some((word, rest)) => {
                 self.rest = Some(rest);
@@ -94,19 +79,13 @@ impl<'t> Fields<'t> {
 
     /// The rest of the line, commas included: a name at the end of its line needs no escapes.
     pub(super) fn name(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
-        self.rest
-            .take()
-            .ok_or(self.error(TraceFault::MissingField(field)))
+        self.rest.take().ok_or(self.error(TraceFault::MissingField(field)))
     }
 
     /// As [`name`](Self::name), for names that are compared often: limited to [`MAX_NAME`].
     fn short_name(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
         let name = self.name(field)?;
-        if name.len() > MAX_NAME {
-            Err(self.error(TraceFault::TooLong(field)))
-        } else {
-            Ok(name)
-        }
+        if name.len() > MAX_NAME { Err(self.error(TraceFault::TooLong(field))) } else { Ok(name) }
     }
 
     pub(super) fn number(&mut self, field: &'static str) -> Result<u64, TraceError> {
@@ -116,14 +95,10 @@ impl<'t> Fields<'t> {
 
     fn signed(&mut self, field: &'static str) -> Result<i32, TraceError> {
         let word = self.word(field)?;
-        let (negative, word) = word
-            .strip_prefix('-')
-            .map_or((false, word), |word| (true, word));
+        let (negative, word) = word.strip_prefix('-').map_or((false, word), |word| (true, word));
         let magnitude = digits(word).and_then(|n| i64::try_from(n).ok());
         let signed = magnitude.map(|n| if negative { n.saturating_neg() } else { n });
-        signed
-            .and_then(|n| i32::try_from(n).ok())
-            .ok_or(self.error(TraceFault::BadNumber(field)))
+        signed.and_then(|n| i32::try_from(n).ok()).ok_or(self.error(TraceFault::BadNumber(field)))
     }
 
     fn pointer(&mut self, field: &'static str) -> Result<Pointer, TraceError> {
@@ -136,18 +111,11 @@ impl<'t> Fields<'t> {
     }
 
     fn caller(&mut self) -> Result<Caller, TraceError> {
-        Ok(Caller {
-            thread: self.number("thread")?,
-            owner: self.number("owner")?,
-        })
+        Ok(Caller { thread: self.number("thread")?, owner: self.number("owner")? })
     }
 
     pub(super) fn request(&mut self) -> Result<Request, TraceError> {
-        Ok(Request {
-            size: self.number("size")?,
-            align: self.number("align")?,
-            scope: self.signed("scope")?,
-        })
+        Ok(Request { size: self.number("size")?, align: self.number("align")?, scope: self.signed("scope")? })
     }
 
     pub(super) fn end(&self) -> Result<(), TraceError> {
@@ -186,36 +154,20 @@ pub(super) fn parse(line: TraceLine<'_>) -> Result<Parsed<'_>, TraceError> {
     let mut fields = Fields::new(line);
     let op = fields.word("op")?;
     let event = match op {
-        "a" => TraceEvent::Allocate {
-            by: fields.caller()?,
-            block: fields.pointer("block")?,
-            asked: fields.request()?,
-        },
-        "b" => TraceEvent::ReallocateBegin {
-            by: fields.caller()?,
-            old: fields.pointer("old")?,
-        },
+        "a" => TraceEvent::Allocate { by: fields.caller()?, block: fields.pointer("block")?, asked: fields.request()? },
+        "b" => TraceEvent::ReallocateBegin { by: fields.caller()?, old: fields.pointer("old")? },
         "r" => TraceEvent::Reallocate {
             by: fields.caller()?,
             old: fields.pointer("old")?,
             new: fields.pointer("new")?,
             asked: fields.request()?,
         },
-        "f" => TraceEvent::Free {
-            by: fields.caller()?,
-            block: fields.pointer("block")?,
-        },
+        "f" => TraceEvent::Free { by: fields.caller()?, block: fields.pointer("block")? },
         "i" => notice(&mut fields, NoticeEvent::Allocated)?,
         "j" => notice(&mut fields, NoticeEvent::Freed)?,
-        "e" => TraceEvent::Enter {
-            by: fields.caller()?,
-            command: fields.short_name("command")?,
-        },
+        "e" => TraceEvent::Enter { by: fields.caller()?, command: fields.short_name("command")? },
         "l" => TraceEvent::Leave {
-            by: Caller {
-                thread: fields.number("thread")?,
-                owner: 0,
-            },
+            by: Caller { thread: fields.number("thread")?, owner: 0 },
             result: fields.signed("result")?,
         },
         "o" => TraceEvent::Owner {
@@ -223,9 +175,7 @@ pub(super) fn parse(line: TraceLine<'_>) -> Result<Parsed<'_>, TraceError> {
             parent: fields.number("parent")?,
             kind: fields.short_name("kind")?,
         },
-        "p" => TraceEvent::Phase {
-            name: fields.name("phase")?,
-        },
+        "p" => TraceEvent::Phase { name: fields.name("phase")? },
         "c" => TraceEvent::Created {
             by: fields.caller()?,
             handle: fields.number("handle")?,
@@ -237,21 +187,11 @@ pub(super) fn parse(line: TraceLine<'_>) -> Result<Parsed<'_>, TraceError> {
             kind: fields.short_name("kind")?,
         },
         "s" => {
-            let (by, block, word) = (
-                fields.caller()?,
-                fields.pointer("block")?,
-                fields.word("what")?,
-            );
+            let (by, block, word) = (fields.caller()?, fields.pointer("block")?, fields.word("what")?);
             let what = Sighting::ALL.into_iter().find(|what| what.word() == word);
-            TraceEvent::Seen {
-                by,
-                block,
-                what: what.ok_or(fields.error(TraceFault::BadWord("what")))?,
-            }
+            TraceEvent::Seen { by, block, what: what.ok_or(fields.error(TraceFault::BadWord("what")))? }
         }
-        "x" => TraceEvent::Lost {
-            events: fields.number("events")?,
-        },
+        "x" => TraceEvent::Lost { events: fields.number("events")? },
         "z" => {
             let lines = fields.number("lines")?;
             fields.end()?;

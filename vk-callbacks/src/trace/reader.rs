@@ -8,7 +8,8 @@ use super::fields::{Lines, MAX_NAME, TraceLine};
 
 /// Reads a trace: an iterator of events, each with the number of its line (from 1).
 ///
-/// Only the form is checked, not the meaning: [`Judge`](crate::Judge) finds a second free. After an error the iterator ends.
+/// Only the form is checked, not the meaning: [`Judge`](crate::Judge) finds a second free. After an error the iterator
+/// ends.
 ///
 /// ```
 /// use vk_callbacks::{TraceEvent, TraceReader};
@@ -39,11 +40,7 @@ impl<'t> TraceReader<'t> {
     /// The first line is no header, or that of another version.
     pub fn new(text: &'t str) -> Result<Self, TraceError> {
         let mut lines = Lines::new(text);
-        let head = lines.next().unwrap_or(TraceLine {
-            number: 1,
-            text: "",
-            whole: false,
-        });
+        let head = lines.next().unwrap_or(TraceLine { number: 1, text: "", whole: false });
         let error = |fault| Err(TraceError { line: 1, fault });
         match head.text.strip_prefix(format2::HEADER) {
             Some(format2::VERSION) => {}
@@ -57,11 +54,7 @@ impl<'t> TraceReader<'t> {
             .map_while(|line| line.text.strip_prefix("# "))
             .find_map(|header| header.strip_prefix("driver: "))
             .unwrap_or("");
-        Ok(Self {
-            lines,
-            driver,
-            over: false,
-        })
+        Ok(Self { lines, driver, over: false })
     }
 
     /// As [`TraceReader::new`], for bytes that may not be text.
@@ -74,10 +67,7 @@ impl<'t> TraceReader<'t> {
             Err(error) => {
                 let before = bytes.iter().take(error.valid_up_to());
                 let feeds = before.filter(|byte| **byte == b'\n').count() as u64;
-                Err(TraceError {
-                    line: feeds.saturating_add(1),
-                    fault: TraceFault::NotText,
-                })
+                Err(TraceError { line: feeds.saturating_add(1), fault: TraceFault::NotText })
             }
         }
     }
@@ -96,10 +86,7 @@ impl<'t> TraceReader<'t> {
             // A marker that lost only its line feed still counts every line before it.
             let marker = line.text.starts_with("z,");
             if !line.whole && !marker {
-                return Err(TraceError {
-                    line: line.number,
-                    fault: TraceFault::CutOff,
-                });
+                return Err(TraceError { line: line.number, fault: TraceFault::CutOff });
             }
             if !line.text.starts_with('#') {
                 return Ok(Some(line));
@@ -109,24 +96,15 @@ impl<'t> TraceReader<'t> {
 
     fn event(&mut self) -> Result<Option<(u64, TraceEvent<'t>)>, TraceError> {
         let Some(line) = self.line()? else {
-            return Err(TraceError {
-                line: self.lines.taken().saturating_add(1),
-                fault: TraceFault::NoEnd,
-            });
+            return Err(TraceError { line: self.lines.taken().saturating_add(1), fault: TraceFault::NoEnd });
         };
         match format2::parse(line)? {
             format2::Parsed::TraceEvent(event) => Ok(Some((line.number, event))),
             format2::Parsed::End(said) if said.checked_add(1) != Some(line.number) => {
-                Err(TraceError {
-                    line: line.number,
-                    fault: TraceFault::WrongCount { said },
-                })
+                Err(TraceError { line: line.number, fault: TraceFault::WrongCount { said } })
             }
             format2::Parsed::End(_) => match self.lines.next() {
-                Some(behind) => Err(TraceError {
-                    line: behind.number,
-                    fault: TraceFault::BehindEnd,
-                }),
+                Some(behind) => Err(TraceError { line: behind.number, fault: TraceFault::BehindEnd }),
                 None => Ok(None),
             },
         }

@@ -36,11 +36,7 @@ impl<'w, W: Write + ?Sized> TraceWriter<'w, W> {
     pub fn event(&mut self, event: &TraceEvent<'_>) -> fmt::Result {
         let out = &mut *self.out;
         match *event {
-            TraceEvent::Owner {
-                owner,
-                parent,
-                kind,
-            } => writeln!(out, "o,{owner},{parent},{}", Short(kind)),
+            TraceEvent::Owner { owner, parent, kind } => writeln!(out, "o,{owner},{parent},{}", Short(kind)),
             TraceEvent::Phase { name } => writeln!(out, "p,{}", OneLine(name)),
             TraceEvent::Enter { by, command } => writeln!(out, "e,{},{}", By(by), Short(command)),
             TraceEvent::Leave { by, result } => writeln!(out, "l,{},{result}", by.thread),
@@ -48,20 +44,11 @@ impl<'w, W: Write + ?Sized> TraceWriter<'w, W> {
                 writeln!(out, "a,{},{block},{}", By(by), RequestFields(asked))
             }
             TraceEvent::ReallocateBegin { by, old } => writeln!(out, "b,{},{old}", By(by)),
-            TraceEvent::Reallocate {
-                by,
-                old,
-                new,
-                asked,
-            } => writeln!(out, "r,{},{old},{new},{}", By(by), RequestFields(asked)),
+            TraceEvent::Reallocate { by, old, new, asked } => {
+                writeln!(out, "r,{},{old},{new},{}", By(by), RequestFields(asked))
+            }
             TraceEvent::Free { by, block } => writeln!(out, "f,{},{block}", By(by)),
-            TraceEvent::Notice {
-                by,
-                event,
-                size,
-                kind,
-                scope,
-            } => {
+            TraceEvent::Notice { by, event, size, kind, scope } => {
                 let op = match event {
                     NoticeEvent::Allocated => 'i',
                     NoticeEvent::Freed => 'j',

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::callback_stream::program::{Stream, callback_stream};
 use crate::common::{Driver, assert_filled, fill};
-use alloc_core::{
-    AllocError, AllocatorTraits, Budget, Context, ContextOptions, HostAllocator, Scope, TryVec,
-};
+use alloc_core::{AllocError, AllocatorTraits, Budget, Context, ContextOptions, HostAllocator, Scope, TryVec};
 use testkit::{Child, RecordingAllocator, silence_panics};
 use vk_callbacks::bridge::LeakedBridge;
 use vk_callbacks::bridge::leaked_bridges;
@@ -18,8 +16,7 @@ use vk_callbacks::{Bridge, CallbackAllocator, CallbackError, Command, Live, Owne
 
 fn root(witness: &RecordingAllocator) -> Context {
     // SAFETY: each test closes the root before the witness goes, or fails.
-    unsafe { Context::root(witness, ContextOptions::new("application").label("root")) }
-        .expect("memory")
+    unsafe { Context::root(witness, ContextOptions::new("application").label("root")) }.expect("memory")
 }
 
 fn driver(bridge: &Bridge) -> Driver {
@@ -36,10 +33,7 @@ fn closing_with_live_blocks_gives_the_bridge_back_with_counts() {
     let witness = RecordingAllocator::system();
     let root = root(&witness);
     let bridge = Bridge::new(root.child("vulkan").expect("memory")).expect("fresh");
-    let blocks = [
-        driver(&bridge).alloc(100, 8, Scope::Object),
-        driver(&bridge).alloc(10, 64, Scope::Cache),
-    ];
+    let blocks = [driver(&bridge).alloc(100, 8, Scope::Object), driver(&bridge).alloc(10, 64, Scope::Cache)];
     let busy = bridge.close().expect_err("two blocks are live");
     assert_eq!(busy.value.live().total().blocks, 2);
     assert_eq!(busy.value.live().scope(Scope::Object).bytes, 116);
@@ -58,19 +52,13 @@ fn closing_with_live_blocks_gives_the_bridge_back_with_counts() {
     driver(&busy.value).free(object);
     let busy = busy.value.close().expect_err("one block is live");
     assert!(
-        busy.to_string().starts_with(
-            "Vulkan still holds 1 block (74 bytes): 1 cache of the context \"vulkan\": "
-        ),
+        busy.to_string().starts_with("Vulkan still holds 1 block (74 bytes): 1 cache of the context \"vulkan\": "),
         "{busy}"
     );
     driver(&busy.value).free(cache);
     let context = busy.value.close().expect("nothing live");
     assert_eq!(context.usage().total().live_blocks, 0);
-    assert_eq!(
-        context.usage().total().total_blocks,
-        3,
-        "two blocks and the state"
-    );
+    assert_eq!(context.usage().total().total_blocks, 3, "two blocks and the state");
     drop(context);
     end(root, &witness);
 }
@@ -183,30 +171,18 @@ unsafe impl HostAllocator for Panicky {
 fn v8_a_panic_below_a_budget_is_null_and_charges_nothing() {
     silence_panics("an allocator with a bug");
     for budget in [Budget::exact(1 << 20), Budget::limit(1 << 20)] {
-        let backing = Panicky {
-            inner: RecordingAllocator::system(),
-            panics: AtomicBool::new(false),
-            leaked: Mutex::default(),
-        };
+        let backing =
+            Panicky { inner: RecordingAllocator::system(), panics: AtomicBool::new(false), leaked: Mutex::default() };
         // SAFETY: closed below.
-        let root =
-            unsafe { Context::root(&backing, ContextOptions::new("application")) }.expect("memory");
-        let bridge = Bridge::new(
-            root.child_with(ContextOptions::new("limited").budget(budget))
-                .expect("memory"),
-        )
-        .expect("fits");
+        let root = unsafe { Context::root(&backing, ContextOptions::new("application")) }.expect("memory");
+        let bridge =
+            Bridge::new(root.child_with(ContextOptions::new("limited").budget(budget)).expect("memory")).expect("fits");
         let driver = driver(&bridge);
-        let [grown, shrunk, aligned, freed] =
-            [8, 8, 256, 8].map(|align| driver.alloc(1000, align, Scope::Object));
+        let [grown, shrunk, aligned, freed] = [8, 8, 256, 8].map(|align| driver.alloc(1000, align, Scope::Object));
         // What a thread leases ahead, it has leased by now.
         driver.free(driver.alloc(4000, 256, Scope::Object));
         let now = || {
-            (
-                bridge.usage(),
-                bridge.context().budget().expect("it has one").charged,
-                backing.inner.total().live_bytes,
-            )
+            (bridge.usage(), bridge.context().budget().expect("it has one").charged, backing.inner.total().live_bytes)
         };
         let before = now();
 
@@ -214,11 +190,7 @@ fn v8_a_panic_below_a_budget_is_null_and_charges_nothing() {
         for round in 1..=3 {
             assert!(driver.alloc(500, 8, Scope::Object).is_null());
             assert!(driver.alloc(500, 256, Scope::Object).is_null());
-            assert_eq!(
-                (now(), bridge.counters().panics),
-                (before, 2 * round),
-                "{budget:?}"
-            );
+            assert_eq!((now(), bridge.counters().panics), (before, 2 * round), "{budget:?}");
         }
         for (block, size, align) in [(grown, 2000, 8), (shrunk, 10, 8), (aligned, 2000, 256)] {
             assert!(driver.realloc(block, size, align, Scope::Object).is_null());
@@ -226,24 +198,18 @@ fn v8_a_panic_below_a_budget_is_null_and_charges_nothing() {
         }
         assert_eq!(bridge.counters().panics, 9);
         driver.free(freed);
-        assert_eq!(
-            (bridge.counters().panics, bridge.counters().faults()),
-            (10, 10)
-        );
+        assert_eq!((bridge.counters().panics, bridge.counters().faults()), (10, 10));
         assert_eq!(now(), before, "{budget:?}: what is leaked stays charged");
         backing.panics.store(false, SeqCst);
 
         // The bridge goes on, and what it leaked is all that is left.
         driver.free(driver.alloc(500, 8, Scope::Object));
         let leaked = std::mem::take(&mut *backing.leaked.lock().expect("no panic under the lock"));
-        assert_eq!(
-            (leaked.len(), bridge.live().total().blocks),
-            (4, 4),
-            "{budget:?}"
-        );
+        assert_eq!((leaked.len(), bridge.live().total().blocks), (4, 4), "{budget:?}");
         for (at, layout, scope) in leaked {
             let block = NonNull::new(std::ptr::with_exposed_provenance_mut(at)).expect("a block");
-            // SAFETY: live in this context: the panic came before anything was done, and the bridge does not touch it again.
+            // SAFETY: live in this context: the panic came before anything was done, and the bridge does not touch it
+            // again.
             unsafe { bridge.context().deallocate(block, layout, scope) };
         }
         drop(bridge.close().expect("nothing live"));
@@ -267,9 +233,7 @@ fn a_bridge_dropped_while_vulkan_holds_blocks_leaves_no_dangling_pointer() {
     fn tell(leaked: &LeakedBridge<'_>) {
         let live = leaked.live.scope(Scope::Object);
         let text = format!("{} {}: {leaked}", leaked.context, live.blocks);
-        TOLD.lock()
-            .expect("unpoisoned")
-            .push((text, leaked_bridges()));
+        TOLD.lock().expect("unpoisoned").push((text, leaked_bridges()));
     }
     // One that ends well is no news.
     let child = root.child("well").expect("memory");
@@ -282,22 +246,14 @@ fn a_bridge_dropped_while_vulkan_holds_blocks_leaves_no_dangling_pointer() {
     drop(bridge);
     assert_eq!(leaked_bridges(), before + 1);
     let told = "vulkan 1: the bridge over \"vulkan\" was dropped while Vulkan held 1 block (116 bytes): 1 object";
-    assert_eq!(
-        *TOLD.lock().expect("unpoisoned"),
-        [(told.to_owned(), before + 1)]
-    );
+    assert_eq!(*TOLD.lock().expect("unpoisoned"), [(told.to_owned(), before + 1)]);
     // A late driver: new requests are refused, the free still reaches the allocator.
     assert!(driver.alloc(10, 8, Scope::Object).is_null());
     driver.free(block);
     assert_eq!(witness.scope(Scope::Object).live_blocks, 0);
-    let refused = root
-        .close_root()
-        .expect_err("the state of the leaked bridge is left");
+    let refused = root.close_root().expect_err("the state of the leaked bridge is left");
     assert_eq!(
-        (
-            refused.error.outstanding().blocks,
-            refused.error.outstanding().contexts
-        ),
+        (refused.error.outstanding().blocks, refused.error.outstanding().contexts),
         (1, 1),
         "{:?}",
         refused.error.outstanding()
@@ -316,41 +272,24 @@ fn m38_m43_a_compilers_context_carries_the_applications_allocator() {
         // SAFETY: the bridge outlives the driver.
         let p_allocator = unsafe { CallbackAllocator::from_raw(&bridge.raw()) }.expect("whole");
         // SAFETY: `p_allocator` outlives the root, which is closed below.
-        let device = unsafe {
-            Context::root(
-                &p_allocator,
-                ContextOptions::new("device").scope(Scope::Device),
-            )
-        }
-        .expect("memory");
-        let compiler = device
-            .child_with(ContextOptions::new("compiler").scope(Scope::Object))
-            .expect("memory");
+        let device =
+            unsafe { Context::root(&p_allocator, ContextOptions::new("device").scope(Scope::Device)) }.expect("memory");
+        let compiler = device.child_with(ContextOptions::new("compiler").scope(Scope::Object)).expect("memory");
         let pass = compiler.child("a pass").expect("memory");
         let mut instructions = TryVec::new_in(pass.handle());
         for i in 0..1000_u64 {
             instructions.try_push(i).expect("memory");
         }
-        assert_eq!(
-            pass.scope(),
-            Scope::Object,
-            "inherited from the compiler's context"
-        );
+        assert_eq!(pass.scope(), Scope::Object, "inherited from the compiler's context");
         let held = bridge.live().scope(Scope::Object);
-        assert!(
-            held.bytes >= 8000,
-            "the pass's instructions are the application's to see: {held:?}"
-        );
+        assert!(held.bytes >= 8000, "the pass's instructions are the application's to see: {held:?}");
         assert_eq!(witness.scope(Scope::Object).live_bytes, held.bytes);
         assert_eq!(pass.usage().scope(Scope::Object).live_blocks, 1);
         drop(instructions);
         drop((pass, compiler));
         device.close_root().expect("nothing is left");
     }
-    assert_eq!(
-        (bridge.live(), bridge.counters().faults()),
-        (Live::default(), 0)
-    );
+    assert_eq!((bridge.live(), bridge.counters().faults()), (Live::default(), 0));
     drop(bridge.close().expect("nothing live"));
     end(application, &witness);
 }
@@ -368,8 +307,7 @@ fn v24_two_threads_and_blocks_that_cross_end_with_nothing_live() {
             for i in 0..rounds {
                 let block = driver.alloc(i % 300, 1 << (i % 8), Scope::ALL[i % 5]);
                 fill(block, i % 300, 1);
-                to.send(block.expose_provenance())
-                    .expect("the other thread listens");
+                to.send(block.expose_provenance()).expect("the other thread listens");
             }
         });
         scope.spawn(move || {
@@ -396,14 +334,9 @@ fn a_wild_driver_meets_what_the_model_says() {
         let program = rng.bytes(if cfg!(miri) { 200 } else { 3000 });
         let witnesses = [RecordingAllocator::system(), RecordingAllocator::system()];
         let roots = witnesses.each_ref().map(root);
-        let bridges = roots
-            .each_ref()
-            .map(|root| Bridge::new(root.child("vulkan").expect("memory")).expect("fresh"));
-        let streams: Vec<_> = bridges
-            .iter()
-            .zip(&witnesses)
-            .map(|(bridge, witness)| Stream(driver(bridge), witness.clone()))
-            .collect();
+        let bridges = roots.each_ref().map(|root| Bridge::new(root.child("vulkan").expect("memory")).expect("fresh"));
+        let streams: Vec<_> =
+            bridges.iter().zip(&witnesses).map(|(bridge, witness)| Stream(driver(bridge), witness.clone())).collect();
         ran.add(callback_stream(&program, &streams));
         for bridge in bridges {
             drop(bridge.close().expect("nothing live"));

@@ -19,11 +19,7 @@ fn brackets_nest_without_a_limit_and_serials_rise() {
             if left > 1 {
                 nested(left - 1, info.serial);
             }
-            assert_eq!(
-                current_command().map(|c| c.serial),
-                Some(info.serial),
-                "the inner one left"
-            );
+            assert_eq!(current_command().map(|c| c.serial), Some(info.serial), "the inner one left");
         });
     }
     nested(100, 0);
@@ -34,9 +30,7 @@ fn brackets_nest_without_a_limit_and_serials_rise() {
 fn v22_a_command_runs_until_it_returns_or_unwinds() {
     assert_eq!(current_command(), None);
     run("outer", |outer| {
-        let unwound = catch_unwind(AssertUnwindSafe(|| {
-            run("inner", |_| std::panic::resume_unwind(Box::new(1)))
-        }));
+        let unwound = catch_unwind(AssertUnwindSafe(|| run("inner", |_| std::panic::resume_unwind(Box::new(1)))));
         assert!(unwound.is_err());
         assert_eq!(current_command(), Some(outer));
     });
@@ -47,16 +41,11 @@ fn v22_a_command_runs_until_it_returns_or_unwinds() {
 fn v23_each_thread_has_its_own_command_and_its_own_number() {
     run("vkWaitForFences", |here| {
         assert_eq!(here.thread, current_thread());
-        let (there, command) = std::thread::spawn(|| (current_thread(), current_command()))
-            .join()
-            .expect("no panic");
+        let (there, command) = std::thread::spawn(|| (current_thread(), current_command())).join().expect("no panic");
         assert_eq!(command, None, "a worker is in no command");
         assert!(there != here.thread && there > 0 && here.thread > 0);
         let later = std::thread::spawn(current_thread).join().expect("no panic");
-        assert!(
-            later > there,
-            "the number of a thread that ended is not used again"
-        );
+        assert!(later > there, "the number of a thread that ended is not used again");
     });
 }
 
@@ -94,13 +83,8 @@ fn serials_of_a_thread_follow_each_other_and_those_of_several_are_never_the_same
     use std::collections::BTreeSet;
     const COMMANDS: u64 = 300;
     let work = || {
-        let serials: Vec<u64> = (0..COMMANDS)
-            .map(|_| run("vkQueueSubmit", |info| info.serial))
-            .collect();
-        let gaps = serials
-            .windows(2)
-            .filter(|pair| pair[1] != pair[0] + 1)
-            .count();
+        let serials: Vec<u64> = (0..COMMANDS).map(|_| run("vkQueueSubmit", |info| info.serial)).collect();
+        let gaps = serials.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
         // At most one for each 64.
         assert!(gaps <= 5 && serials.is_sorted(), "{serials:?}");
         serials

@@ -16,20 +16,12 @@ const NEVER_DESTROYED: [&str; 1] = ["VkDisplayModeKHR"];
 #[test]
 fn rows_are_sorted_and_each_is_found() {
     for pair in CommandRow::all().windows(2) {
-        assert!(
-            pair[0].name < pair[1].name,
-            "{} and {}",
-            pair[0].name,
-            pair[1].name
-        );
+        assert!(pair[0].name < pair[1].name, "{} and {}", pair[0].name, pair[1].name);
     }
     for row in CommandRow::all() {
         assert!(std::ptr::eq(CommandRow::of(row.name), row), "{}", row.name);
         // Neither a beginning of it nor a longer name is the same command.
-        assert_ne!(
-            CommandRow::of(&row.name[..row.name.len() - 1]).name,
-            row.name
-        );
+        assert_ne!(CommandRow::of(&row.name[..row.name.len() - 1]).name, row.name);
         assert_ne!(CommandRow::of(&format!("{}X", row.name)).name, row.name);
     }
 }
@@ -40,27 +32,16 @@ fn counts_are_the_registrys() {
     assert_eq!(count(|row| row.has_allocator_parameter()), WITH_ALLOCATOR);
     assert_eq!(count(|row| row.destroys()), DESTROYING);
     assert_eq!(count(|row| row.creates()), WITH_ALLOCATOR - DESTROYING);
-    assert!(
-        CommandRow::all()
-            .iter()
-            .all(|row| row.has_allocator_parameter() == (row.creates() || row.destroys()))
-    );
+    assert!(CommandRow::all().iter().all(|row| row.has_allocator_parameter() == (row.creates() || row.destroys())));
 }
 
 #[test]
 fn v42_what_is_created_is_destroyed() {
     let kinds = |what: fn(&CommandRow) -> bool| -> BTreeSet<&str> {
-        CommandRow::all()
-            .iter()
-            .filter(|row| what(row))
-            .map(|row| row.object)
-            .collect()
+        CommandRow::all().iter().filter(|row| what(row)).map(|row| row.object).collect()
     };
     let (created, destroyed) = (kinds(CommandRow::creates), kinds(CommandRow::destroys));
-    assert!(
-        created.iter().all(|kind| kind.starts_with("Vk")),
-        "{created:?}"
-    );
+    assert!(created.iter().all(|kind| kind.starts_with("Vk")), "{created:?}");
     let never: Vec<_> = created.difference(&destroyed).copied().collect();
     assert_eq!(never, NEVER_DESTROYED);
     assert!(destroyed.is_subset(&created));
@@ -70,53 +51,24 @@ fn v42_what_is_created_is_destroyed() {
 fn v44_pairs_whose_names_do_not_match() {
     for (ends, made_by) in [
         ("vkFreeMemory", &["vkAllocateMemory"][..]),
-        (
-            "vkDestroyFence",
-            &[
-                "vkCreateFence",
-                "vkRegisterDeviceEventEXT",
-                "vkRegisterDisplayEventEXT",
-            ],
-        ),
+        ("vkDestroyFence", &["vkCreateFence", "vkRegisterDeviceEventEXT", "vkRegisterDisplayEventEXT"]),
         (
             "vkDestroySurfaceKHR",
-            &[
-                "vkCreateXcbSurfaceKHR",
-                "vkCreateDisplayPlaneSurfaceKHR",
-                "vkCreateHeadlessSurfaceEXT",
-            ],
+            &["vkCreateXcbSurfaceKHR", "vkCreateDisplayPlaneSurfaceKHR", "vkCreateHeadlessSurfaceEXT"],
         ),
-        (
-            "vkDestroySwapchainKHR",
-            &["vkCreateSwapchainKHR", "vkCreateSharedSwapchainsKHR"],
-        ),
-        (
-            "vkReleaseCapturedPipelineDataKHR",
-            &["vkCreateComputePipelines", "vkCreateRayTracingPipelinesKHR"],
-        ),
-        (
-            "vkDestroyPipelineBinaryKHR",
-            &["vkCreatePipelineBinariesKHR"],
-        ),
+        ("vkDestroySwapchainKHR", &["vkCreateSwapchainKHR", "vkCreateSharedSwapchainsKHR"]),
+        ("vkReleaseCapturedPipelineDataKHR", &["vkCreateComputePipelines", "vkCreateRayTracingPipelinesKHR"]),
+        ("vkDestroyPipelineBinaryKHR", &["vkCreatePipelineBinariesKHR"]),
         ("vkDestroyPrivateDataSlot", &["vkCreatePrivateDataSlotEXT"]),
     ] {
         let ends = CommandRow::of(ends);
         assert!(ends.destroys());
         for made_by in made_by {
             let made_by = CommandRow::of(made_by);
-            assert!(
-                made_by.creates() && made_by.object == ends.object,
-                "{} and {}",
-                made_by.name,
-                ends.name
-            );
+            assert!(made_by.creates() && made_by.object == ends.object, "{} and {}", made_by.name, ends.name);
         }
     }
-    let many: Vec<_> = CommandRow::all()
-        .iter()
-        .filter(|row| row.many)
-        .map(|row| row.name)
-        .collect();
+    let many: Vec<_> = CommandRow::all().iter().filter(|row| row.many).map(|row| row.name).collect();
     assert_eq!(
         many,
         [
@@ -140,22 +92,13 @@ fn v44_pairs_whose_names_do_not_match() {
 /// May `name` take memory of this scope, and may it give it back?
 fn may(name: &str, scope: Scope) -> (bool, bool) {
     let row = CommandRow::of(name);
-    (
-        row.may_allocate.contains(scope),
-        row.may_free.contains(scope),
-    )
+    (row.may_allocate.contains(scope), row.may_free.contains(scope))
 }
 
 #[test]
 fn v36_any_command_may_use_the_scopes_of_command_device_and_instance() {
-    let other = [
-        "vkCmdDraw",
-        "vkQueueSubmit",
-        "vkGetFenceStatus",
-        "vkWaitForFences",
-        "vkEnumeratePhysicalDevices",
-        "vkNoSuch",
-    ];
+    let other =
+        ["vkCmdDraw", "vkQueueSubmit", "vkGetFenceStatus", "vkWaitForFences", "vkEnumeratePhysicalDevices", "vkNoSuch"];
     for name in CommandRow::all().iter().map(|row| row.name).chain(other) {
         for scope in [Scope::Command, Scope::Device, Scope::Instance] {
             assert_eq!(may(name, scope), (true, true), "{name}, {scope}");
@@ -165,11 +108,8 @@ fn v36_any_command_may_use_the_scopes_of_command_device_and_instance() {
 
 #[test]
 fn v37_caches_are_filled_by_those_who_are_given_one() {
-    let filled: Vec<_> = CommandRow::all()
-        .iter()
-        .filter(|row| may(row.name, Scope::Cache).0)
-        .map(|row| row.name)
-        .collect();
+    let filled: Vec<_> =
+        CommandRow::all().iter().filter(|row| may(row.name, Scope::Cache).0).map(|row| row.name).collect();
     assert_eq!(
         filled,
         [
@@ -197,14 +137,8 @@ fn v37_caches_are_filled_by_those_who_are_given_one() {
         CommandRow::of("vkCreatePipelineCache").is_of_cache()
             && !CommandRow::of("vkCreateComputePipelines").is_of_cache()
     );
-    assert_eq!(
-        CommandRow::of("vkCreateComputePipelines").source(Scope::Cache),
-        AllocatorSource::Cache
-    );
-    assert_eq!(
-        CommandRow::of("vkCreateComputePipelines").source(Scope::Object),
-        AllocatorSource::Object
-    );
+    assert_eq!(CommandRow::of("vkCreateComputePipelines").source(Scope::Cache), AllocatorSource::Cache);
+    assert_eq!(CommandRow::of("vkCreateComputePipelines").source(Scope::Object), AllocatorSource::Object);
 }
 
 #[test]
@@ -221,51 +155,24 @@ fn v38_v39_pools_serve_their_children() {
         "vkCmdPipelineBarrier2",
         "vkCmdOfAnExtensionToCome",
     ] {
-        assert_eq!(
-            CommandRow::of(name).source(Scope::Object),
-            AllocatorSource::Pool,
-            "{name}"
-        );
+        assert_eq!(CommandRow::of(name).source(Scope::Object), AllocatorSource::Pool, "{name}");
         assert_eq!(may(name, Scope::Object), (true, true), "{name}");
     }
     for name in ["vkResetCommandBuffer", "vkBeginCommandBuffer"] {
         assert_eq!(may(name, Scope::Object), (false, true), "{name}");
     }
-    for name in [
-        "vkEndCommandBuffer",
-        "vkUpdateDescriptorSets",
-        "vkUpdateDescriptorSetWithTemplate",
-    ] {
+    for name in ["vkEndCommandBuffer", "vkUpdateDescriptorSets", "vkUpdateDescriptorSetWithTemplate"] {
         assert_eq!(may(name, Scope::Object), (false, false), "{name}");
     }
 }
 
 #[test]
 fn v40_v41_objects_are_made_and_ended_by_their_own_commands_alone() {
-    for row in CommandRow::all()
-        .iter()
-        .filter(|row| row.has_allocator_parameter() && !row.is_of_cache())
-    {
-        assert_eq!(
-            may(row.name, Scope::Object),
-            (row.creates(), true),
-            "{}",
-            row.name
-        );
-        assert_eq!(
-            row.source(Scope::Object),
-            AllocatorSource::Object,
-            "{}",
-            row.name
-        );
+    for row in CommandRow::all().iter().filter(|row| row.has_allocator_parameter() && !row.is_of_cache()) {
+        assert_eq!(may(row.name, Scope::Object), (row.creates(), true), "{}", row.name);
+        assert_eq!(row.source(Scope::Object), AllocatorSource::Object, "{}", row.name);
     }
-    for name in [
-        "vkMapMemory2",
-        "vkBindBufferMemory",
-        "vkQueueSubmit2",
-        "vkWaitForFences",
-        "vkGetSwapchainImagesKHR",
-    ] {
+    for name in ["vkMapMemory2", "vkBindBufferMemory", "vkQueueSubmit2", "vkWaitForFences", "vkGetSwapchainImagesKHR"] {
         assert_eq!(may(name, Scope::Object), (false, false), "{name}");
     }
     // Nothing is known of these, and nothing said against them.
@@ -281,20 +188,10 @@ fn v40_v41_objects_are_made_and_ended_by_their_own_commands_alone() {
 #[test]
 fn v26_deferred_operations_and_who_may_join_in() {
     let join = CommandRow::of("vkDeferredOperationJoinKHR");
-    assert_eq!(
-        (join.action, join.source(Scope::Object)),
-        (CommandAction::Join, AllocatorSource::DeferredOperation)
-    );
-    let deferrable: Vec<_> = CommandRow::all()
-        .iter()
-        .filter(|row| row.deferrable)
-        .map(|row| row.name)
-        .collect();
+    assert_eq!((join.action, join.source(Scope::Object)), (CommandAction::Join, AllocatorSource::DeferredOperation));
+    let deferrable: Vec<_> = CommandRow::all().iter().filter(|row| row.deferrable).map(|row| row.name).collect();
     assert_eq!(deferrable.len(), 10, "{deferrable:?}");
-    assert!(
-        deferrable.contains(&"vkCreateRayTracingPipelinesKHR")
-            && deferrable.contains(&"vkBuildMicromapsEXT")
-    );
+    assert!(deferrable.contains(&"vkCreateRayTracingPipelinesKHR") && deferrable.contains(&"vkBuildMicromapsEXT"));
 }
 
 #[test]
@@ -307,10 +204,7 @@ fn v31_v32_levels() {
         ("vkCreateXlibSurfaceKHR", CommandLevel::Instance),
         ("vkCreateDebugUtilsMessengerEXT", CommandLevel::Instance),
         ("vkCreateDisplayModeKHR", CommandLevel::Instance),
-        (
-            "vkEnumerateDeviceExtensionProperties",
-            CommandLevel::Instance,
-        ),
+        ("vkEnumerateDeviceExtensionProperties", CommandLevel::Instance),
         ("vkGetPhysicalDeviceProperties2", CommandLevel::Instance),
         ("vkAcquireDrmDisplayEXT", CommandLevel::Instance),
         ("vkDestroyDevice", CommandLevel::Device),
@@ -323,12 +217,6 @@ fn v31_v32_levels() {
     for (name, level) in by_level {
         assert_eq!(CommandRow::of(name).level, level, "{name}");
     }
-    assert_eq!(
-        CommandRow::of("vkCreateDevice").source(Scope::Device),
-        AllocatorSource::Device
-    );
-    assert_eq!(
-        CommandRow::of("vkCreateInstance").source(Scope::Instance),
-        AllocatorSource::Instance
-    );
+    assert_eq!(CommandRow::of("vkCreateDevice").source(Scope::Device), AllocatorSource::Device);
+    assert_eq!(CommandRow::of("vkCreateInstance").source(Scope::Instance), AllocatorSource::Instance);
 }

@@ -1,5 +1,5 @@
-//! What a driver needs beside plain objects: handles for the loader, arrays in the object's block, domains that hold the callbacks
-//! their own memory comes from, pools.
+//! What a driver needs beside plain objects: handles for the loader, arrays in the object's block, domains that hold
+//! the callbacks their own memory comes from, pools.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
@@ -37,9 +37,7 @@ fn a_domain_lies_in_memory_of_its_own_callbacks_and_is_freed_by_those_that_destr
     // SAFETY: no callbacks.
     let none = unsafe { InstanceDomain::new(ptr::null(), &OWN) }.expect("NULL");
     // SAFETY: a chain without the level refuses, and nothing happens.
-    let place = unsafe { place.free(&none.chain(None)) }
-        .expect_err("no callbacks")
-        .value;
+    let place = unsafe { place.free(&none.chain(None)) }.expect_err("no callbacks").value;
     assert_eq!(app.heap.live(), 1);
     // SAFETY: compatible callbacks.
     unsafe { place.free(&brought.chain(None)) }.expect("its level");
@@ -70,15 +68,9 @@ fn v34_what_a_pools_children_hold_comes_from_the_pools_callbacks() {
     for child in [10, 11] {
         pool_domain.add_child(child).expect("reserved");
     }
-    assert_eq!(
-        (app.heap.live(), pool_domain.children()),
-        (app_blocks, &[10, 11][..])
-    );
+    assert_eq!((app.heap.live(), pool_domain.children()), (app_blocks, &[10, 11][..]));
     assert!(pool_domain.remove_child(10) && !pool_domain.remove_child(10));
-    assert_eq!(
-        (pool_domain.pop_child(), pool_domain.pop_child()),
-        (Some(11), None)
-    );
+    assert_eq!((pool_domain.pop_child(), pool_domain.pop_child()), (Some(11), None));
 
     let refused = pool_domain.close();
     assert!(refused.is_err(), "a child holds memory");
@@ -91,10 +83,7 @@ fn v34_what_a_pools_children_hold_comes_from_the_pools_callbacks() {
     drop(recorded);
     pool_domain.close().expect("no child");
     assert_eq!(pools.calls().len(), before, "also what a child holds");
-    assert!(
-        !other.calls().is_empty(),
-        "freed through what destroy brought"
-    );
+    assert!(!other.calls().is_empty(), "freed through what destroy brought");
     // SAFETY: the chain it was created with.
     drop(unsafe { pool.destroy(&chain) }.expect("its level"));
     assert_eq!((pools.heap.live(), app.heap.live()), (0, app_blocks));

@@ -26,8 +26,5 @@ fn recorder_writes_a_trace_that_is_read_back() {
     let _ = std::fs::remove_file(&trace);
     assert!(done.stdout.contains(" 0 lost; "), "{done}");
     let events = TraceReader::new(&text).expect("a trace").count();
-    assert!(
-        events > 20 && text.contains("vkCreateDevice"),
-        "{events}: {text}"
-    );
+    assert!(events > 20 && text.contains("vkCreateDevice"), "{events}: {text}");
 }

@@ -1,5 +1,5 @@
-//! Law 2: every request of the backing is refused once, in a scripted sequence; each refusal is an answer of NULL or a typed
-//! error, nothing is lost, and the sequence ends with nothing live.
+//! Law 2: every request of the backing is refused once, in a scripted sequence; each refusal is an answer of NULL or a
+//! typed error, nothing is lost, and the sequence ends with nothing live.
 
 use std::alloc::Layout;
 use std::pin::pin;
@@ -65,8 +65,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     // Sizes around the powers of two.
-    let size =
-        || (0_u32..14, -2_i64..3).prop_map(|(bit, off)| ((1_i64 << bit) + off).max(0) as usize);
+    let size = || (0_u32..14, -2_i64..3).prop_map(|(bit, off)| ((1_i64 << bit) + off).max(0) as usize);
     let step = prop_oneof![
         3 => (size(), 0_u32..=14).prop_map(|(size, log)| Step::Alloc { size, log }),
         3 => (any::<usize>(), size()).prop_map(|(which, size)| Step::Realloc { which, size }),
@@ -98,18 +97,12 @@ fn against_the_model(steps: &[Step], fault: Fault, exact: bool) {
                     if !at.is_null() {
                         assert!(at.addr().is_multiple_of(1 << log));
                         fill(at, size, i as u8);
-                        blocks.push(FallibleBlock {
-                            at,
-                            size,
-                            align: 1 << log,
-                            seed: i as u8,
-                        });
+                        blocks.push(FallibleBlock { at, size, align: 1 << log, seed: i as u8 });
                     }
                 }
                 Step::Realloc { which, size } if !blocks.is_empty() => {
                     let which = which % blocks.len();
-                    let at =
-                        driver.realloc(blocks[which].at, size, blocks[which].align, Scope::Object);
+                    let at = driver.realloc(blocks[which].at, size, blocks[which].align, Scope::Object);
                     if size == 0 {
                         assert!(at.is_null());
                         blocks.swap_remove(which);
@@ -138,9 +131,7 @@ fn against_the_model(steps: &[Step], fault: Fault, exact: bool) {
         blocks.iter().for_each(|block| driver.free(block.at));
         assert_eq!(bridge.counters().faults(), 0);
     }
-    backing
-        .witness()
-        .assert_empty("after all blocks were freed");
+    backing.witness().assert_empty("after all blocks were freed");
 }
 
 proptest! {

@@ -47,10 +47,7 @@ fn m45_bridges_checkers_and_recorders_work_in_a_forked_child() {
         );
     };
     watch(driver);
-    let root = Context::root_static(
-        &SYSTEM,
-        ContextOptions::new("root").budget(Budget::limit(1 << 20)),
-    );
+    let root = Context::root_static(&SYSTEM, ContextOptions::new("root").budget(Budget::limit(1 << 20)));
     let root = root.expect("memory");
     let bridge = Bridge::new(root.child("bridge").expect("memory")).expect("memory");
     // SAFETY: what is behind the callbacks stays until the end.

@@ -1,5 +1,5 @@
-//! A recorder between a wild driver and three bridges: the driver's model and the witnesses notice nothing, and the trace
-//! adds up to what passed.
+//! A recorder between a wild driver and three bridges: the driver's model and the witnesses notice nothing, and the
+//! trace adds up to what passed.
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::RecordingAllocator;
@@ -11,20 +11,17 @@ use vk_callbacks::{CheckOptions, Judge, Recorder, TraceReader};
 use crate::callback_stream::program::{Stream, callback_stream};
 use crate::common::{Driver, sums};
 
-/// Of what a wild driver does, only these can be found in a trace: it is wild with its arguments, and tidy with its blocks.
+/// Of what a wild driver does, only these can be found in a trace: it is wild with its arguments, and tidy with its
+/// blocks.
 fn judged(text: &str) {
     use FindingKind::{
-        BadAlignment, BadScope, InternalLeft, InternalNegative, InternalType, NullFree,
-        OtherAlignment, OtherScope, SizeZero,
+        BadAlignment, BadScope, InternalLeft, InternalNegative, InternalType, NullFree, OtherAlignment, OtherScope,
+        SizeZero,
     };
     let system = FromGlobalAlloc::SYSTEM;
     let mut judge = Judge::new(&system, CheckOptions::default());
-    judge
-        .run(TraceReader::new(text).expect("own header"))
-        .expect("own lines");
-    let found = judge
-        .findings(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object))
-        .expect("memory");
+    judge.run(TraceReader::new(text).expect("own header")).expect("own lines");
+    let found = judge.findings(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object)).expect("memory");
     for found in found.iter() {
         let wild = [
             BadAlignment,
@@ -54,23 +51,14 @@ fn run(bytes: &[u8]) -> Ran {
     let ran = callback_stream(bytes, &streams);
 
     let mut text = String::new();
-    let written = recorder
-        .write("callback stream", &mut text)
-        .expect("memory");
+    let written = recorder.write("callback stream", &mut text).expect("memory");
     assert_eq!(written.lost, 0);
     judged(&text);
     let sums = sums(&text);
     assert_eq!((sums.live.len(), sums.running, sums.lost), (0, 0, 0));
     // A block of 0 bytes is one of 16 behind the bridge, so blocks are compared and not bytes.
-    let given: u64 = streams
-        .iter()
-        .map(|stream| stream.1.total().allocations)
-        .sum();
-    assert!(
-        sums.blocks >= given,
-        "{} blocks in the trace, {given} behind the bridges",
-        sums.blocks
-    );
+    let given: u64 = streams.iter().map(|stream| stream.1.total().allocations).sum();
+    assert!(sums.blocks >= given, "{} blocks in the trace, {given} behind the bridges", sums.blocks);
     recorder.close().expect("the program frees all it took");
     memory.assert_empty("after close");
     ran

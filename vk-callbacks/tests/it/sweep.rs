@@ -1,7 +1,7 @@
 //! Law 2 over every public operation: each request behind it is refused once, then that one and all after it.
 //!
-//! The table in `operations` names every public function; one that it lacks fails here. Bridges choose their functions by the traits
-//! of the allocator behind, so the table is swept once for each choice.
+//! The table in `operations` names every public function; one that it lacks fails here. Bridges choose their functions
+//! by the traits of the allocator behind, so the table is swept once for each choice.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -27,7 +27,8 @@ enum Care {
 impl Care {
     const ALL: [Self; 3] = [Self::Plain, Self::Fenced, Self::Guarded];
 
-    /// Makes traits that lead to this choice, if the witness and the decorators between forward those of the system's allocator.
+    /// Makes traits that lead to this choice, if the witness and the decorators between forward those of the system's
+    /// allocator.
     fn shown(self) -> fn(AllocatorTraits) -> AllocatorTraits {
         match self {
             // No plan of these sweeps names a context.
@@ -41,16 +42,12 @@ impl Care {
     }
 
     fn sweep(self, refuse: Refuse) -> Sweep<impl Fn(RecordingAllocator) -> Host, Refuse> {
-        Sweep::new(
-            |witness| FailingAllocator::new(witness, Fault::Never),
-            refuse,
-        )
-        .showing(self.shown())
+        Sweep::new(|witness| FailingAllocator::new(witness, Fault::Never), refuse).showing(self.shown())
     }
 }
 
-/// Runs the whole table through all callbacks, each operation with every refusal. Returns how many times the backing called the
-/// callbacks meanwhile.
+/// Runs the whole table through all callbacks, each operation with every refusal. Returns how many times the backing
+/// called the callbacks meanwhile.
 fn sweep_all(
     refuse: Refuse,
     reenters: bool,
@@ -58,18 +55,9 @@ fn sweep_all(
     judge: impl Fn(&str, MemoryUse, Swept),
 ) -> u64 {
     let calls = Cell::new(0);
-    for (number, operation) in table::<Staged<'_>>()
-        .iter()
-        .enumerate()
-        .filter(|(_, operation)| of(operation.takes))
-    {
-        for (through, care) in Through::ALL
-            .into_iter()
-            .flat_map(|through| Care::ALL.map(|care| (through, care)))
-        {
-            let Operation {
-                names, how, takes, ..
-            } = operation;
+    for (number, operation) in table::<Staged<'_>>().iter().enumerate().filter(|(_, operation)| of(operation.takes)) {
+        for (through, care) in Through::ALL.into_iter().flat_map(|through| Care::ALL.map(|care| (through, care))) {
+            let Operation { names, how, takes, .. } = operation;
             let name = format!("{} {how} ({through:?}, {care:?})", names.join(", "));
             let sweep = care.sweep(refuse);
             let sweep = if reenters { sweep.reentering() } else { sweep };
@@ -77,9 +65,7 @@ fn sweep_all(
             judge(
                 &name,
                 *takes,
-                sweep.run(&name, |trial| {
-                    calls.set(calls.get() + run(trial, &table()[number], through))
-                }),
+                sweep.run(&name, |trial| calls.set(calls.get() + run(trial, &table()[number], through))),
             );
         }
     }
@@ -89,24 +75,14 @@ fn sweep_all(
 #[test]
 fn each_request_refused_alone() {
     let refuse: Refuse = |host, n| host.arm(n.map_or(Fault::Never, Fault::Nth));
-    sweep_all(
-        refuse,
-        false,
-        |_| true,
-        |name, takes, swept| takes.judge_each_alone(name, swept),
-    );
+    sweep_all(refuse, false, |_| true, |name, takes, swept| takes.judge_each_alone(name, swept));
 }
 
 /// Each request of an operation calls the very callbacks that the operation goes through.
 #[test]
 fn each_request_refused_alone_while_the_backing_reenters() {
     let refuse: Refuse = |host, n| host.arm(n.map_or(Fault::Never, Fault::Nth));
-    let calls = sweep_all(
-        refuse,
-        true,
-        |_| true,
-        |name, takes, swept| takes.judge_each_alone(name, swept),
-    );
+    let calls = sweep_all(refuse, true, |_| true, |name, takes, swept| takes.judge_each_alone(name, swept));
     assert!(calls > 1000, "{calls}");
 }
 
@@ -118,17 +94,10 @@ fn each_request_refused_and_all_after_it() {
         false,
         |takes| !matches!(takes, MemoryUse::MemoryButKeeps(_)),
         |name, takes, swept| {
-            let Swept {
-                requests,
-                failed,
-                survived,
-            } = swept;
+            let Swept { requests, failed, survived } = swept;
             match takes {
                 MemoryUse::Memory | MemoryUse::MemoryButKeeps(_) => {
-                    assert!(
-                        requests > 0 && survived == 0 && failed >= requests,
-                        "{name}: {swept:?}"
-                    );
+                    assert!(requests > 0 && survived == 0 && failed >= requests, "{name}: {swept:?}");
                 }
                 // What goes on without one block goes on without any.
                 MemoryUse::MemoryOrLess(_) => {
@@ -142,15 +111,15 @@ fn each_request_refused_and_all_after_it() {
     );
 }
 
-/// A decorator that does not forward what the system's allocator promises would leave a choice, and so its functions, unswept.
+/// A decorator that does not forward what the system's allocator promises would leave a choice, and so its functions,
+/// unswept.
 #[test]
 fn the_sweep_meets_every_care_that_a_bridge_can_have() {
     let refuse: Refuse = |host, n| host.arm(n.map_or(Fault::Never, Fault::Nth));
     for care in Care::ALL {
         care.sweep(refuse).run("the care of a bridge", |trial| {
             // SAFETY: closed below, before the trial's allocator goes.
-            let root = unsafe { Context::root(trial.host(), ContextOptions::new("root")) }
-                .expect("refused nothing");
+            let root = unsafe { Context::root(trial.host(), ContextOptions::new("root")) }.expect("refused nothing");
             let child = Cell::new(Some(root.child("bridge").expect("refused nothing")));
             let bridge = trial.attempt(
                 || (),
@@ -162,10 +131,7 @@ fn the_sweep_meets_every_care_that_a_bridge_can_have() {
                 },
             );
             let text = format!("{bridge:?}");
-            assert!(
-                text.contains(&format!("care: {care:?},")),
-                "{care:?}: {text}"
-            );
+            assert!(text.contains(&format!("care: {care:?},")), "{care:?}: {text}");
             drop(bridge.close().expect("nothing is live"));
             root.close_root().expect("nothing is live");
         });
@@ -173,10 +139,7 @@ fn the_sweep_meets_every_care_that_a_bridge_can_have() {
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
-    table::<Staged<'_>>()
-        .into_iter()
-        .flat_map(|operation| operation.names)
-        .copied()
+    table::<Staged<'_>>().into_iter().flat_map(|operation| operation.names).copied()
 }
 
 #[test]

@@ -14,45 +14,22 @@ static JUDGED: AtomicUsize = AtomicUsize::new(0);
 /// callbacks which are not its own: then there is nothing to compare.
 fn judged(text: &str) -> Result<Option<(u64, u64)>, CallbackError> {
     use FindingKind::{
-        CommandBlockLeft, FreedInTransit, FreedTwice, FreedUnknown, LiveAtEnd, ReallocatedFreed,
-        ReallocatedUnknown,
+        CommandBlockLeft, FreedInTransit, FreedTwice, FreedUnknown, LiveAtEnd, ReallocatedFreed, ReallocatedUnknown,
     };
     let system = FromGlobalAlloc::SYSTEM;
     let mut judge = Judge::new(&system, CheckOptions::default());
     judge.run(TraceReader::new(text)?)?;
     let found = judge.findings(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object))?;
-    let through_other = [
-        FindingKind::FreedThroughOther,
-        FindingKind::ReallocatedThroughOther,
-    ];
-    if found
-        .iter()
-        .any(|found| through_other.contains(&found.kind))
-    {
+    let through_other = [FindingKind::FreedThroughOther, FindingKind::ReallocatedThroughOther];
+    if found.iter().any(|found| through_other.contains(&found.kind)) {
         return Ok(None);
     }
-    let count = |kinds: &[FindingKind]| {
-        found
-            .iter()
-            .filter(|found| kinds.contains(&found.kind))
-            .map(|found| found.count)
-            .sum()
-    };
-    let not_live = [
-        FreedInTransit,
-        FreedTwice,
-        FreedUnknown,
-        ReallocatedFreed,
-        ReallocatedUnknown,
-    ];
+    let count =
+        |kinds: &[FindingKind]| found.iter().filter(|found| kinds.contains(&found.kind)).map(|found| found.count).sum();
+    let not_live = [FreedInTransit, FreedTwice, FreedUnknown, ReallocatedFreed, ReallocatedUnknown];
     // A block that outlived its command was reported then.
-    let left = found
-        .iter()
-        .filter(|found| [LiveAtEnd, CommandBlockLeft].contains(&found.kind));
-    Ok(Some((
-        count(&not_live),
-        left.map(|found| found.count - found.freed_later).sum(),
-    )))
+    let left = found.iter().filter(|found| [LiveAtEnd, CommandBlockLeft].contains(&found.kind));
+    Ok(Some((count(&not_live), left.map(|found| found.count - found.freed_later).sum())))
 }
 
 #[test]
@@ -72,14 +49,8 @@ fn made_up_traces_are_judged_by_what_is_live() {
         all.null_answers += truth.null_answers;
     }
     let judged = JUDGED.load(Ordering::Relaxed);
-    assert!(
-        judged * 20 > rounds as usize,
-        "{judged} compared with the judge"
-    );
-    assert!(
-        all.not_live > 0 && all.null_answers > 0 && all.blocks > 2 * all.not_live,
-        "{all:?}"
-    );
+    assert!(judged * 20 > rounds as usize, "{judged} compared with the judge");
+    assert!(all.not_live > 0 && all.null_answers > 0 && all.blocks > 2 * all.not_live, "{all:?}");
 }
 
 #[test]
@@ -111,8 +82,5 @@ fn damaged_traces_are_judged_or_name_a_line_and_leave_nothing_behind() {
         drop(judge);
         memory.assert_empty("after a damaged trace");
     }
-    assert!(
-        broken > rounds / 4,
-        "{broken}: the damage must be found, or this proves nothing"
-    );
+    assert!(broken > rounds / 4, "{broken}: the damage must be found, or this proves nothing");
 }

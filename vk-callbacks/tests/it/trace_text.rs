@@ -2,9 +2,7 @@
 
 use alloc_core::NoticeEvent;
 use proptest::prelude::*;
-use vk_callbacks::trace::{
-    Caller, Pointer, Request, Sighting, TraceError, TraceFault, TraceWriter,
-};
+use vk_callbacks::trace::{Caller, Pointer, Request, Sighting, TraceError, TraceFault, TraceWriter};
 use vk_callbacks::{TraceEvent, TraceReader};
 
 /// An event that owns its text.
@@ -17,98 +15,55 @@ enum Owned {
 impl Owned {
     fn event(&self) -> TraceEvent<'_> {
         match self {
-            Self::Named(0, owner, parent, kind) => TraceEvent::Owner {
-                owner: *owner,
-                parent: *parent,
-                kind,
-            },
-            Self::Named(2, owner, handle, kind) => TraceEvent::Created {
-                by: Caller {
-                    thread: *handle,
-                    owner: *owner,
-                },
-                handle: *handle,
-                kind,
-            },
-            Self::Named(3, owner, handle, kind) => TraceEvent::Destroyed {
-                by: Caller {
-                    thread: *handle,
-                    owner: *owner,
-                },
-                handle: *handle,
-                kind,
-            },
+            Self::Named(0, owner, parent, kind) => TraceEvent::Owner { owner: *owner, parent: *parent, kind },
+            Self::Named(2, owner, handle, kind) => {
+                TraceEvent::Created { by: Caller { thread: *handle, owner: *owner }, handle: *handle, kind }
+            }
+            Self::Named(3, owner, handle, kind) => {
+                TraceEvent::Destroyed { by: Caller { thread: *handle, owner: *owner }, handle: *handle, kind }
+            }
             Self::Named(1, _, _, name) => TraceEvent::Phase { name },
-            Self::Named(_, thread, owner, command) => TraceEvent::Enter {
-                by: Caller {
-                    thread: *thread,
-                    owner: *owner,
-                },
-                command,
-            },
+            Self::Named(_, thread, owner, command) => {
+                TraceEvent::Enter { by: Caller { thread: *thread, owner: *owner }, command }
+            }
             Self::Plain(event) => *event,
         }
     }
 }
 
 fn pointer() -> impl Strategy<Value = Pointer> {
-    prop_oneof![
-        Just(Pointer::Null),
-        (1..=u64::MAX).prop_map(Pointer::Block),
-        any::<u64>().prop_map(Pointer::Unknown)
-    ]
+    prop_oneof![Just(Pointer::Null), (1..=u64::MAX).prop_map(Pointer::Block), any::<u64>().prop_map(Pointer::Unknown)]
 }
 
 fn event() -> impl Strategy<Value = Owned> {
     let by = || (any::<u64>(), any::<u64>()).prop_map(|(thread, owner)| Caller { thread, owner });
-    let asked = || {
-        (any::<u64>(), any::<u64>(), any::<i32>()).prop_map(|(size, align, scope)| Request {
-            size,
-            align,
-            scope,
-        })
-    };
+    let asked =
+        || (any::<u64>(), any::<u64>(), any::<i32>()).prop_map(|(size, align, scope)| Request { size, align, scope });
     let side = prop_oneof![Just(NoticeEvent::Allocated), Just(NoticeEvent::Freed)];
     prop_oneof![
         (0..5_u8, any::<u64>(), any::<u64>(), "[^\\p{Cc}]{0,12}")
             .prop_map(|(what, a, b, name)| Owned::Named(what, a, b, name)),
-        (any::<u64>(), any::<i32>()).prop_map(|(thread, result)| Owned::Plain(TraceEvent::Leave {
-            by: Caller { thread, owner: 0 },
-            result
+        (any::<u64>(), any::<i32>())
+            .prop_map(|(thread, result)| Owned::Plain(TraceEvent::Leave { by: Caller { thread, owner: 0 }, result })),
+        (by(), pointer(), asked()).prop_map(|(by, block, asked)| Owned::Plain(TraceEvent::Allocate {
+            by,
+            block,
+            asked
         })),
-        (by(), pointer(), asked())
-            .prop_map(|(by, block, asked)| Owned::Plain(TraceEvent::Allocate { by, block, asked })),
-        (by(), pointer())
-            .prop_map(|(by, old)| Owned::Plain(TraceEvent::ReallocateBegin { by, old })),
-        (by(), pointer(), pointer(), asked()).prop_map(|(by, old, new, asked)| Owned::Plain(
-            TraceEvent::Reallocate {
-                by,
-                old,
-                new,
-                asked
-            }
-        )),
+        (by(), pointer()).prop_map(|(by, old)| Owned::Plain(TraceEvent::ReallocateBegin { by, old })),
+        (by(), pointer(), pointer(), asked()).prop_map(|(by, old, new, asked)| Owned::Plain(TraceEvent::Reallocate {
+            by,
+            old,
+            new,
+            asked
+        })),
         (by(), pointer()).prop_map(|(by, block)| Owned::Plain(TraceEvent::Free { by, block })),
-        (by(), side, any::<u64>(), any::<i32>(), any::<i32>()).prop_map(
-            |(by, event, size, kind, scope)| Owned::Plain(TraceEvent::Notice {
-                by,
-                event,
-                size,
-                kind,
-                scope
-            })
-        ),
+        (by(), side, any::<u64>(), any::<i32>(), any::<i32>()).prop_map(|(by, event, size, kind, scope)| Owned::Plain(
+            TraceEvent::Notice { by, event, size, kind, scope }
+        )),
         any::<u64>().prop_map(|events| Owned::Plain(TraceEvent::Lost { events })),
-        (
-            by(),
-            pointer(),
-            prop::sample::select(Sighting::ALL.to_vec())
-        )
-            .prop_map(|(by, block, what)| Owned::Plain(TraceEvent::Seen {
-                by,
-                block,
-                what
-            })),
+        (by(), pointer(), prop::sample::select(Sighting::ALL.to_vec()))
+            .prop_map(|(by, block, what)| Owned::Plain(TraceEvent::Seen { by, block, what })),
     ]
 }
 
@@ -165,105 +120,42 @@ fn damage_is_named_by_line_and_kind() {
     let cases: &[(&str, u64, TraceFault)] = &[
         ("", 1, TraceFault::NotATrace),
         ("\n", 1, TraceFault::NotATrace),
-        (
-            "# steward host trace 3\nz,1\n",
-            1,
-            TraceFault::UnknownVersion,
-        ),
+        ("# steward host trace 3\nz,1\n", 1, TraceFault::UnknownVersion),
         ("# steward host trace 2", 1, TraceFault::CutOff),
-        (
-            "# steward host trace 2\nq,1\n",
-            2,
-            TraceFault::UnknownOperation,
-        ),
-        (
-            "# steward host trace 2\n\nz,2\n",
-            2,
-            TraceFault::UnknownOperation,
-        ),
-        (
-            "# steward host trace 2\na,1,1,1,16,8\n",
-            2,
-            TraceFault::MissingField("scope"),
-        ),
-        (
-            "# steward host trace 2\na,1,1,1,16,8,1,9\n",
-            2,
-            TraceFault::ExtraField,
-        ),
-        (
-            "# steward host trace 2\na,1,1,1,18446744073709551616,8,1\n",
-            2,
-            TraceFault::BadNumber("size"),
-        ),
-        (
-            "# steward host trace 2\na,1,1,1,+16,8,1\n",
-            2,
-            TraceFault::BadNumber("size"),
-        ),
-        (
-            "# steward host trace 2\nl,1,2147483648\n",
-            2,
-            TraceFault::BadNumber("result"),
-        ),
-        (
-            "# steward host trace 2\nl,1,--1\n",
-            2,
-            TraceFault::BadNumber("result"),
-        ),
-        (
-            "# steward host trace 2\nf,1,1,?\n",
-            2,
-            TraceFault::BadNumber("block"),
-        ),
+        ("# steward host trace 2\nq,1\n", 2, TraceFault::UnknownOperation),
+        ("# steward host trace 2\n\nz,2\n", 2, TraceFault::UnknownOperation),
+        ("# steward host trace 2\na,1,1,1,16,8\n", 2, TraceFault::MissingField("scope")),
+        ("# steward host trace 2\na,1,1,1,16,8,1,9\n", 2, TraceFault::ExtraField),
+        ("# steward host trace 2\na,1,1,1,18446744073709551616,8,1\n", 2, TraceFault::BadNumber("size")),
+        ("# steward host trace 2\na,1,1,1,+16,8,1\n", 2, TraceFault::BadNumber("size")),
+        ("# steward host trace 2\nl,1,2147483648\n", 2, TraceFault::BadNumber("result")),
+        ("# steward host trace 2\nl,1,--1\n", 2, TraceFault::BadNumber("result")),
+        ("# steward host trace 2\nf,1,1,?\n", 2, TraceFault::BadNumber("block")),
         ("# steward host trace 2\np,x\n", 3, TraceFault::NoEnd),
-        (
-            "# steward host trace 2\np,x\nz,9\n",
-            3,
-            TraceFault::WrongCount { said: 9 },
-        ),
-        (
-            "# steward host trace 2\nz,18446744073709551615\n",
-            2,
-            TraceFault::WrongCount { said: u64::MAX },
-        ),
-        (
-            "# steward host trace 2\nz,1\np,x\n",
-            3,
-            TraceFault::BehindEnd,
-        ),
+        ("# steward host trace 2\np,x\nz,9\n", 3, TraceFault::WrongCount { said: 9 }),
+        ("# steward host trace 2\nz,18446744073709551615\n", 2, TraceFault::WrongCount { said: u64::MAX }),
+        ("# steward host trace 2\nz,1\np,x\n", 3, TraceFault::BehindEnd),
         // Version 1, which is not read any more.
         ("# host-allocation trace\n", 1, TraceFault::NotATrace),
     ];
     for (text, line, fault) in cases {
         let error = read(text).expect_err(text);
         assert_eq!((error.line, error.fault), (*line, *fault), "{text:?}");
-        assert!(
-            error
-                .to_string()
-                .starts_with(&format!("line {line}: expected ")),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with(&format!("line {line}: expected ")), "{error}");
     }
-    let error = TraceReader::from_bytes(b"# steward host trace 2\np,x\n\xff\n")
-        .map(|_| ())
-        .expect_err("not text");
+    let error = TraceReader::from_bytes(b"# steward host trace 2\np,x\n\xff\n").map(|_| ()).expect_err("not text");
     assert_eq!((error.line, error.fault), (3, TraceFault::NotText));
 }
 
 #[test]
 fn line_breaks_in_names_become_spaces() {
     let text = written("a\r\nb", &[Owned::Named(1, 0, 0, "two\nlines".into())]);
-    assert_eq!(
-        text,
-        "# steward host trace 2\n# driver: a  b\np,two lines\nz,3\n"
-    );
+    assert_eq!(text, "# steward host trace 2\n# driver: a  b\np,two lines\nz,3\n");
 }
 
 #[test]
 fn carriage_returns_and_comments_are_no_part_of_a_trace() {
-    let text =
-        "# steward host trace 2\r\n# made by: hand\r\n# driver: x\r\np,one\r\n# between\r\nz,5\r\n";
+    let text = "# steward host trace 2\r\n# made by: hand\r\n# driver: x\r\np,one\r\n# between\r\nz,5\r\n";
     let reader = TraceReader::new(text).expect("a header");
     assert_eq!(reader.driver(), "x");
     let events: Vec<_> = reader.map(|item| item.expect("whole lines")).collect();
@@ -274,33 +166,16 @@ fn carriage_returns_and_comments_are_no_part_of_a_trace() {
 fn a_name_that_is_too_long_is_written_as_far_as_it_can_be_read() {
     // Two bytes a letter, behind one of one: no letter ends at the limit.
     let name = format!("v{}", "\u{e9}".repeat(3000));
-    let by = Caller {
-        thread: 1,
-        owner: 1,
-    };
+    let by = Caller { thread: 1, owner: 1 };
     let events = [
-        TraceEvent::Owner {
-            owner: 1,
-            parent: 0,
-            kind: &name,
-        },
+        TraceEvent::Owner { owner: 1, parent: 0, kind: &name },
         TraceEvent::Enter { by, command: &name },
-        TraceEvent::Created {
-            by,
-            handle: 1,
-            kind: &name,
-        },
-        TraceEvent::Destroyed {
-            by,
-            handle: 1,
-            kind: &name,
-        },
+        TraceEvent::Created { by, handle: 1, kind: &name },
+        TraceEvent::Destroyed { by, handle: 1, kind: &name },
     ];
     let mut text = String::new();
     let mut writer = TraceWriter::new(&mut text, "d").expect("a String takes all");
-    events
-        .iter()
-        .for_each(|event| writer.event(event).expect("a String takes all"));
+    events.iter().for_each(|event| writer.event(event).expect("a String takes all"));
     writer.finish().expect("a String takes all");
     for item in TraceReader::new(&text).expect("a header") {
         let (_, event) = item.expect("what was written can be read");
@@ -311,10 +186,6 @@ fn a_name_that_is_too_long_is_written_as_far_as_it_can_be_read() {
         else {
             panic!("{event:?}")
         };
-        assert!(
-            read.len() == TraceReader::MAX_NAME - 1 && name.starts_with(read),
-            "{}",
-            read.len()
-        );
+        assert!(read.len() == TraceReader::MAX_NAME - 1 && name.starts_with(read), "{}", read.len());
     }
 }

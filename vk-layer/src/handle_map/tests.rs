@@ -8,9 +8,7 @@ use super::{HandleMap, NO_KEY, SLOTS, own_slot};
 /// Of each chunk how many slots are used.
 fn used(map: &HandleMap<()>) -> Vec<usize> {
     let chunks = std::iter::successors(Some(map.first()), |chunk| chunk.following());
-    chunks
-        .map(|chunk| chunk.state.used.load(Ordering::Relaxed))
-        .collect()
+    chunks.map(|chunk| chunk.state.used.load(Ordering::Relaxed)).collect()
 }
 
 #[test]

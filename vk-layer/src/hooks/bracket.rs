@@ -40,8 +40,8 @@ pub(super) enum Passed<'a> {
     Watched(&'a ForeignUse<'a>),
 }
 
-/// The program's own callbacks are watched, unless they are for an object that was created unwatched. Whatever goes wrong in the layer,
-/// the command is called, once, and its result is returned.
+/// The program's own callbacks are watched, unless they are for an object that was created unwatched. Whatever goes
+/// wrong in the layer, the command is called, once, and its result is returned.
 pub(super) fn run<'a>(
     index: usize,
     accounts: &'a Accounts,
@@ -88,16 +88,9 @@ fn run_once<'a>(
     });
     let chosen = chosen.unwrap_or_else(|| {
         let is_replaced = allocator.is_null() && !is_about_loader(index);
-        Chosen {
-            replacement: accounts.last_owner(index).filter(|_| is_replaced),
-            ..Chosen::default()
-        }
+        Chosen { replacement: accounts.last_owner(index).filter(|_| is_replaced), ..Chosen::default() }
     });
-    let Chosen {
-        replacement,
-        foreign,
-        ended,
-    } = chosen;
+    let Chosen { replacement, foreign, ended } = chosen;
     let watched_by = foreign.as_deref().or(kept).map(ForeignUse::id);
     let owner = replacement.map(KindOwner::id).or(watched_by);
     let given = replacement.map_or(allocator, |owner| &raw const owner.callbacks);
@@ -124,27 +117,16 @@ fn run_once<'a>(
             });
         });
     }
-    let result = result
-        .get()
-        .unwrap_or_else(|| in_command(|| call(allocator)));
+    let result = result.get().unwrap_or_else(|| in_command(|| call(allocator)));
     let called = scope.as_ref().and_then(CommandScope::called);
     if scope.is_some() {
         caught(|| drop(scope));
     }
-    Finished {
-        number,
-        thread,
-        result,
-        owner,
-        called,
-        given,
-        foreign,
-        _ended: ended,
-    }
+    Finished { number, thread, result, owner, called, given, foreign, _ended: ended }
 }
 
-/// The bracket is a plain one without a checker where the layer is linked into the program or a trace is recorded, so that call stacks, refusals
-/// and the trace know the command. Without either nothing is called.
+/// The bracket is a plain one without a checker where the layer is linked into the program or a trace is recorded, so
+/// that call stacks, refusals and the trace know the command. Without either nothing is called.
 pub(super) fn around(command: Command, call: impl FnOnce(&CommandFrame)) {
     if let Some(checker) = checker() {
         checker.run(command, call);
@@ -196,12 +178,7 @@ impl<'a> Finished<'a> {
 }
 
 /// The program never sees the object. It is destroyed with the callbacks that it was created with.
-pub(super) fn undo(
-    index: usize,
-    parents: Owners,
-    finished: &Finished<'_>,
-    call: impl FnOnce(*const RawCallbacks),
-) {
+pub(super) fn undo(index: usize, parents: Owners, finished: &Finished<'_>, call: impl FnOnce(*const RawCallbacks)) {
     let mut call = Some(call);
     let mut call_once = || {
         if let Some(call) = call.take() {
@@ -232,10 +209,7 @@ fn choose<'a>(
     strike(index, HookPhase::Before);
     // SAFETY: NULL, or the command's argument.
     let Some(raw) = (unsafe { allocator.as_ref() }) else {
-        return Chosen {
-            replacement: accounts.owner_or_new(index),
-            ..Chosen::default()
-        };
+        return Chosen { replacement: accounts.owner_or_new(index), ..Chosen::default() };
     };
     let Some(kind) = count_foreign_command(index, accounts) else {
         return Chosen::default();
@@ -245,11 +219,7 @@ fn choose<'a>(
     let is_watched = (ends.is_none() || ended.is_some()) && !is_about_loader(index);
     // SAFETY: Vulkan's rule about `pAllocator`: valid for the command, and for what it creates.
     let watch = || unsafe { ForeignUse::record(kind, name, *raw) };
-    Chosen {
-        replacement: None,
-        foreign: is_watched.then(watch).flatten(),
-        ended,
-    }
+    Chosen { replacement: None, foreign: is_watched.then(watch).flatten(), ended }
 }
 
 fn count_foreign_command(index: usize, accounts: &Accounts) -> Option<&KindAccount> {
@@ -263,18 +233,9 @@ fn count_foreign_command(index: usize, accounts: &Accounts) -> Option<&KindAccou
 fn command(index: usize, parents: Owners, owner: Option<OwnerId>) -> Command {
     let row = row(index);
     let owners = match row.object {
-        "VkInstance" => Owners {
-            instance: owner,
-            ..parents
-        },
-        "VkDevice" => Owners {
-            device: owner,
-            ..parents
-        },
-        _ => Owners {
-            object: owner,
-            ..parents
-        },
+        "VkInstance" => Owners { instance: owner, ..parents },
+        "VkDevice" => Owners { device: owner, ..parents },
+        _ => Owners { object: owner, ..parents },
     };
     Command::of(row, row.name, owners, coverage())
 }
@@ -292,12 +253,7 @@ pub(super) fn strike_command(name: &str, phase: HookPhase) {
 
 pub(super) fn created(index: usize, accounts: &Accounts, handle: u64, finished: &Finished<'_>) {
     let callbacks = (finished.owner, finished.foreign());
-    created_with(
-        (index, accounts),
-        handle,
-        callbacks,
-        (finished.called, finished.thread),
-    );
+    created_with((index, accounts), handle, callbacks, (finished.called, finished.thread));
 }
 
 pub(super) fn created_with(
@@ -323,9 +279,7 @@ pub(super) fn created_with(
 }
 
 pub(super) fn count_created(index: usize, accounts: &Accounts, objects: u64) {
-    fenced(index, || {
-        note_created(index, accounts, (objects, current_thread()))
-    });
+    fenced(index, || note_created(index, accounts, (objects, current_thread())));
 }
 
 fn note_created(index: usize, accounts: &Accounts, (objects, thread): (u64, u64)) {

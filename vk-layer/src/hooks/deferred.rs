@@ -34,7 +34,8 @@ pub(crate) struct Deferred {
 
 impl Deferred {
     /// # Safety
-    /// `allocator` is NULL, or callbacks that may be called until the operation is done and as long as what it creates lives.
+    /// `allocator` is NULL, or callbacks that may be called until the operation is done and as long as what it creates
+    /// lives.
     unsafe fn new(
         index: usize,
         accounts: &'static Accounts,
@@ -84,8 +85,8 @@ impl DeferredOperations {
         self.0.with(operation, |deferred| deferred.owner).flatten()
     }
 
-    /// The first command that reports an operation as done counts the created objects. Others wait for that, since the program may free
-    /// the array as soon as one of them returns.
+    /// The first command that reports an operation as done counts the created objects. Others wait for that, since the
+    /// program may free the array as soon as one of them returns.
     pub(super) fn note_done(&self, operation: u64, accounts: &Accounts) {
         self.0.with(operation, |deferred| {
             deferred.noted.call_once(|| {
@@ -117,8 +118,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
     allocator: Callbacks,
     objects: *mut u64,
 ) -> i32 {
-    type Function =
-        unsafe extern "system" fn(Handle, u64, u64, u32, Info, Callbacks, *mut u64) -> i32;
+    type Function = unsafe extern "system" fn(Handle, u64, u64, u32, Info, Callbacks, *mut u64) -> i32;
     // SAFETY: Vulkan requires a live device.
     let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
         return ERROR_INITIALIZATION_FAILED;

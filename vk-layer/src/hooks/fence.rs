@@ -1,8 +1,8 @@
 //! The fence: a panic of the layer does not unwind into C, and no command loses its result by one.
 //!
-//! After a panic the kind of object whose command it struck is passed through: its commands go down with the callbacks that the kind has
-//! already, so that what was created with ours is still destroyed with ours, and nothing is counted or judged any more. A kind that has none
-//! yet never gets any.
+//! After a panic the kind of object whose command it struck is passed through: its commands go down with the callbacks
+//! that the kind has already, so that what was created with ours is still destroyed with ours, and nothing is counted
+//! or judged any more. A kind that has none yet never gets any.
 
 #![forbid(unsafe_code)]
 
@@ -14,10 +14,7 @@ use crate::commands::{KINDS, ROWS, row};
 use crate::settings::complain;
 
 /// A part of the layer's work beside a command.
-#[cfg_attr(
-    not(feature = "planted-panic"),
-    expect(unreachable_pub, reason = "tests name it, with this feature")
-)]
+#[cfg_attr(not(feature = "planted-panic"), expect(unreachable_pub, reason = "tests name it, with this feature"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookPhase {
     /// It chooses the callbacks.
@@ -82,7 +79,5 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
 
 pub(crate) fn passed_kinds() -> impl Iterator<Item = &'static str> {
     let passed = PASSED.iter().enumerate();
-    passed
-        .filter(|(_, passed)| passed.load(Ordering::Relaxed))
-        .map(|(index, _)| row(index).object)
+    passed.filter(|(_, passed)| passed.load(Ordering::Relaxed)).map(|(index, _)| row(index).object)
 }

@@ -1,8 +1,9 @@
 //! One hook for all commands without a `pAllocator`: it passes on its arguments, whatever the command's parameters are.
 //!
-//! Parameters of Vulkan's commands are integers, pointers and floats, none larger than 8 bytes, 16 at most. The caller removes them. So a
-//! function that passes on 16 words, and 4 floats where these have registers, passes all of them on unchanged: the words behind a command's
-//! own parameters are passed on and ignored. `one_row` and `two_rows` have what the calling conventions say of that.
+//! Parameters of Vulkan's commands are integers, pointers and floats, none larger than 8 bytes, 16 at most. The caller
+//! removes them. So a function that passes on 16 words, and 4 floats where these have registers, passes all of them on
+//! unchanged: the words behind a command's own parameters are passed on and ignored. `one_row` and `two_rows` have what
+//! the calling conventions say of that.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -109,10 +110,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
         }
         let command = Command::of(hooked.row, hooked.name.as_str(), owners, coverage());
         bracket::around(command, |frame| {
-            let recorded = (
-                owners.object.or(owners.device).or(owners.instance),
-                hooked.name.as_str(),
-            );
+            let recorded = (owners.object.or(owners.device).or(owners.instance), hooked.name.as_str());
             let call = || {
                 in_command(|| {
                     // SAFETY: the command below has the slot's name.
@@ -123,13 +121,8 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
                     returned
                 })
             };
-            let returned = bracket::recorded(recorded, call, |returned| {
-                if hooked.returns_result {
-                    *returned as i32
-                } else {
-                    0
-                }
-            });
+            let returned =
+                bracket::recorded(recorded, call, |returned| if hooked.returns_result { *returned as i32 } else { 0 });
             if hooked.returns_result {
                 frame.returned(returned as i32);
             }
@@ -137,14 +130,10 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     });
     // The first time where nothing is judged.
     // SAFETY: the command below has the slot's name.
-    let result = result
-        .get()
-        .unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
+    let result = result.get().unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
     caught(|| drop(scope));
     match hooked.role {
-        Role::Join | Role::DeferredResult | Role::Concurrency
-            if hooked.role.says_done(result as i32) =>
-        {
+        Role::Join | Role::DeferredResult | Role::Concurrency if hooked.role.says_done(result as i32) => {
             let operation = arguments.word(1) as u64;
             fenced(|| parent.deferred.note_done(operation, parent.accounts));
         }

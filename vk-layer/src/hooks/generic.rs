@@ -12,8 +12,7 @@ use super::fence::{caught, fenced};
 use super::{CREATE_CACHE, Callbacks, Handle, Info};
 use crate::accounts::Accounts;
 use crate::chain::{
-    BufferCreateInfo, ERROR_INITIALIZATION_FAILED, MemoryAllocateInfo, PipelineBinaryList,
-    VoidFunction, slice_of,
+    BufferCreateInfo, ERROR_INITIALIZATION_FAILED, MemoryAllocateInfo, PipelineBinaryList, VoidFunction, slice_of,
 };
 use crate::commands::{known_row, row};
 use crate::leaks;
@@ -35,10 +34,7 @@ impl<'c> Next<'c> {
     pub(super) unsafe fn of(index: usize, handle: Handle) -> Option<Self> {
         // SAFETY: NULL, or a handle of the row's command, during which the answer is used.
         let parent = caught(|| unsafe { Parent::of(row(index), handle) })??;
-        Some(Self {
-            parent,
-            function: parent.next(index)?,
-        })
+        Some(Self { parent, function: parent.next(index)? })
     }
 
     fn accounts(&self) -> &'static Accounts {
@@ -46,12 +42,7 @@ impl<'c> Next<'c> {
     }
 
     #[inline]
-    fn run(
-        &self,
-        index: usize,
-        allocator: Callbacks,
-        command: impl FnOnce(Callbacks) -> i32,
-    ) -> Finished<'static> {
+    fn run(&self, index: usize, allocator: Callbacks, command: impl FnOnce(Callbacks) -> i32) -> Finished<'static> {
         let owners = self.parent.owners();
         let passed = Passed::ByProgram(allocator, None);
         run(index, self.accounts(), owners, passed, command)
@@ -75,13 +66,7 @@ impl<'c> Next<'c> {
 
     /// # Safety
     /// `objects` points to `count` handles.
-    unsafe fn created_many(
-        &self,
-        index: usize,
-        finished: &Finished<'_>,
-        count: u32,
-        objects: *const u64,
-    ) {
+    unsafe fn created_many(&self, index: usize, finished: &Finished<'_>, count: u32, objects: *const u64) {
         // SAFETY: `objects` points to `count` handles.
         for handle in unsafe { handles(count, objects) } {
             created(index, self.accounts(), handle, finished);
@@ -103,10 +88,7 @@ macro_rules! below {
 
 /// # Safety
 /// `objects` is NULL, or points to `count` handles that live as long as the answer is used.
-pub(super) unsafe fn handles<'h>(
-    count: u32,
-    objects: *const u64,
-) -> impl Iterator<Item = u64> + use<'h> {
+pub(super) unsafe fn handles<'h>(count: u32, objects: *const u64) -> impl Iterator<Item = u64> + use<'h> {
     // SAFETY: NULL, or `count` handles that live for 'h.
     let objects: &'h [u64] = unsafe { slice_of(objects, count) };
     objects.iter().copied().filter(|handle| *handle != 0)
@@ -147,9 +129,7 @@ pub(super) unsafe extern "system" fn create<const ROW: usize>(
         // SAFETY: Vulkan requires the command's info.
         let info = unsafe { &*info.cast::<MemoryAllocateInfo>() };
         // SAFETY: a valid info has a valid chain.
-        fenced(ROW, || unsafe {
-            blocks.allocated(&next.accounts().device_memory, info, handle)
-        });
+        fenced(ROW, || unsafe { blocks.allocated(&next.accounts().device_memory, info, handle) });
     }
     finished.finish(ROW)
 }
@@ -230,8 +210,7 @@ pub(super) unsafe extern "system" fn create_list<const ROW: usize>(
     allocator: Callbacks,
     list: *mut PipelineBinaryList,
 ) -> i32 {
-    type Function =
-        unsafe extern "system" fn(Handle, Info, Callbacks, *mut PipelineBinaryList) -> i32;
+    type Function = unsafe extern "system" fn(Handle, Info, Callbacks, *mut PipelineBinaryList) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     // SAFETY: Vulkan requires a list.
     let room = unsafe { &*list };
@@ -260,32 +239,19 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
 ) -> i32 {
     type Function = unsafe extern "system" fn(Handle, u64, u32, Info, Callbacks, *mut u64) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
-    let owners = Owners {
-        cache: next.owner_of(CREATE_CACHE, cache),
-        ..next.parent.owners()
-    };
+    let owners = Owners { cache: next.owner_of(CREATE_CACHE, cache), ..next.parent.owners() };
     // SAFETY: Vulkan requires room for `count` handles.
     unsafe { clear(count, objects) };
-    let finished = run(
-        ROW,
-        next.accounts(),
-        owners,
-        Passed::ByProgram(allocator, None),
-        |allocator| {
-            // SAFETY: the program's arguments; the callbacks outlive the objects.
-            unsafe { function(parent, cache, count, infos, allocator, objects) }
-        },
-    );
+    let finished = run(ROW, next.accounts(), owners, Passed::ByProgram(allocator, None), |allocator| {
+        // SAFETY: the program's arguments; the callbacks outlive the objects.
+        unsafe { function(parent, cache, count, infos, allocator, objects) }
+    });
     // SAFETY: `count` handles; the command has written each, 0 where it failed.
     unsafe { next.created_many(ROW, &finished, count, objects) };
     finished.finish(ROW)
 }
 
-pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
-    parent: Handle,
-    object: u64,
-    allocator: Callbacks,
-) {
+pub(super) unsafe extern "system" fn destroy<const ROW: usize>(parent: Handle, object: u64, allocator: Callbacks) {
     type Function = unsafe extern "system" fn(Handle, u64, Callbacks);
     let (next, function) = below!(ROW, parent, Function);
     if leaks::is_on() {
@@ -297,22 +263,14 @@ pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
         fenced(ROW, || blocks.freed(&next.accounts().device_memory, object));
     }
     // The driver may free what the operation kept until the command has returned.
-    let _deferred = if ROW == DESTROY_DEFERRED {
-        fenced(ROW, || next.parent.deferred.remove(object)).flatten()
-    } else {
-        None
-    };
-    let finished = run(
-        ROW,
-        next.accounts(),
-        next.parent.owners(),
-        Passed::ByProgram(allocator, Some(object)),
-        |allocator| {
+    let _deferred =
+        if ROW == DESTROY_DEFERRED { fenced(ROW, || next.parent.deferred.remove(object)).flatten() } else { None };
+    let finished =
+        run(ROW, next.accounts(), next.parent.owners(), Passed::ByProgram(allocator, Some(object)), |allocator| {
             // SAFETY: the program's arguments; NULL was replaced at the creation, too.
             unsafe { function(parent, object, allocator) };
             0
-        },
-    );
+        });
     if object != 0 {
         ended(ROW, next.accounts(), object, &finished);
     }

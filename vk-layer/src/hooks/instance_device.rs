@@ -8,13 +8,10 @@ use vk_callbacks::commands::CommandLevel;
 
 use super::bracket::{Finished, Passed, created, ended, run, undo};
 use super::fence::caught;
-use super::{
-    CREATE_DEVICE, CREATE_INSTANCE, Callbacks, DESTROY_DEVICE, DESTROY_INSTANCE, Handle, Info,
-};
+use super::{CREATE_DEVICE, CREATE_INSTANCE, Callbacks, DESTROY_DEVICE, DESTROY_INSTANCE, Handle, Info};
 use crate::accounts;
 use crate::chain::{
-    ERROR_INITIALIZATION_FAILED, ERROR_OUT_OF_HOST_MEMORY, LOADER_DEVICE, LOADER_INSTANCE,
-    VoidFunction, advance_link,
+    ERROR_INITIALIZATION_FAILED, ERROR_OUT_OF_HOST_MEMORY, LOADER_DEVICE, LOADER_INSTANCE, VoidFunction, advance_link,
 };
 use crate::commands::row;
 use crate::coverage;
@@ -45,11 +42,7 @@ pub(crate) fn has_live_instance() -> bool {
     LIVE_INSTANCES.load(Ordering::Acquire) != 0
 }
 
-pub(super) unsafe extern "system" fn create_instance(
-    info: Info,
-    allocator: Callbacks,
-    instance: *mut Handle,
-) -> i32 {
+pub(super) unsafe extern "system" fn create_instance(info: Info, allocator: Callbacks, instance: *mut Handle) -> i32 {
     type Function = unsafe extern "system" fn(Info, Callbacks, *mut Handle) -> i32;
     // SAFETY: the loader passes a create info with its own chain.
     let Some(below) = (unsafe { advance_link(info, LOADER_INSTANCE) }) else {
@@ -85,16 +78,10 @@ pub(super) unsafe extern "system" fn create_instance(
         // SAFETY: Vulkan requires the command's create info.
         caught(|| unsafe { note_surroundings(info, look_up) });
     }
-    let finished = run(
-        CREATE_INSTANCE,
-        accounts,
-        Owners::default(),
-        Passed::ByProgram(allocator, None),
-        |allocator| {
-            // SAFETY: the program's arguments; the callbacks outlive the instance.
-            unsafe { function(info, allocator, instance) }
-        },
-    );
+    let finished = run(CREATE_INSTANCE, accounts, Owners::default(), Passed::ByProgram(allocator, None), |allocator| {
+        // SAFETY: the program's arguments; the callbacks outlive the instance.
+        unsafe { function(info, allocator, instance) }
+    });
     if finished.result < 0 {
         accounts.release();
         return finished.finish(CREATE_INSTANCE);
@@ -102,15 +89,7 @@ pub(super) unsafe extern "system" fn create_instance(
     // SAFETY: the command has written it.
     let handle = unsafe { *instance };
     // SAFETY: the layer's below, for its own instance.
-    let mut parent = unsafe {
-        Parent::new(
-            CommandLevel::Instance,
-            handle,
-            look_up,
-            accounts,
-            finished.owner,
-        )
-    };
+    let mut parent = unsafe { Parent::new(CommandLevel::Instance, handle, look_up, accounts, finished.owner) };
     if !settings().passes_through {
         // SAFETY: inside the command that creates the instance.
         parent.physical = unsafe { PhysicalDeviceCommands::look_up(handle, look_up) };
@@ -162,20 +141,11 @@ pub(super) unsafe extern "system" fn create_device(
     let report = || unsafe { reporting_device(instance, physical_device, info, accounts) };
     let mut reporting = caught(report).flatten();
     let info = reporting.as_mut().map_or(info, ReportingDevice::info);
-    let owners = Owners {
-        instance: instance.owner,
-        ..Owners::default()
-    };
-    let finished = run(
-        CREATE_DEVICE,
-        accounts,
-        owners,
-        Passed::ByProgram(allocator, None),
-        |allocator| {
-            // SAFETY: the program's arguments; the callbacks outlive the device.
-            unsafe { function(physical_device, info, allocator, device) }
-        },
-    );
+    let owners = Owners { instance: instance.owner, ..Owners::default() };
+    let finished = run(CREATE_DEVICE, accounts, owners, Passed::ByProgram(allocator, None), |allocator| {
+        // SAFETY: the program's arguments; the callbacks outlive the device.
+        unsafe { function(physical_device, info, allocator, device) }
+    });
     if finished.result < 0 {
         accounts.release();
         return finished.finish(CREATE_DEVICE);
@@ -183,15 +153,7 @@ pub(super) unsafe extern "system" fn create_device(
     // SAFETY: the command has written it.
     let handle = unsafe { *device };
     // SAFETY: the layer's below, for its own device.
-    let mut parent = unsafe {
-        Parent::new(
-            CommandLevel::Device,
-            handle,
-            look_up,
-            accounts,
-            finished.owner,
-        )
-    };
+    let mut parent = unsafe { Parent::new(CommandLevel::Device, handle, look_up, accounts, finished.owner) };
     parent.instance_owner = instance.owner;
     // SAFETY: a physical device of the instance.
     let memory = unsafe { instance.physical.memory_properties(physical_device) };
@@ -221,15 +183,8 @@ pub(super) unsafe extern "system" fn create_device(
     finished.finish(CREATE_DEVICE)
 }
 
-pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
-    handle: Handle,
-    allocator: Callbacks,
-) {
-    let parents = if ROW == DESTROY_INSTANCE {
-        &INSTANCES
-    } else {
-        &DEVICES
-    };
+pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(handle: Handle, allocator: Callbacks) {
+    let parents = if ROW == DESTROY_INSTANCE { &INSTANCES } else { &DEVICES };
     // SAFETY: Vulkan requires NULL, or a handle that is live until the layer below has destroyed it.
     let key = unsafe { dispatch_key(handle) };
     let Some(parent) = parents.remove(key) else {
@@ -237,26 +192,17 @@ pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
     };
     // SAFETY: from `register`; no table has it, and no other command uses the handle now.
     let parent = unsafe { free_record(parent) };
-    let owners = Owners {
-        instance: parent.instance_owner,
-        ..Owners::default()
-    };
+    let owners = Owners { instance: parent.instance_owner, ..Owners::default() };
     caught(|| leaks::destroying(ROW, number(handle)));
-    let finished = run(
-        ROW,
-        parent.accounts,
-        owners,
-        Passed::ByProgram(allocator, Some(number(handle))),
-        |allocator| {
-            if let Some(function) = parent.next(ROW) {
-                // SAFETY: the row's command has this signature.
-                let function = unsafe { transmute::<VoidFunction, Destroy>(function) };
-                // SAFETY: the program's arguments; NULL was replaced at the creation, too.
-                unsafe { function(handle, allocator) };
-            }
-            0
-        },
-    );
+    let finished = run(ROW, parent.accounts, owners, Passed::ByProgram(allocator, Some(number(handle))), |allocator| {
+        if let Some(function) = parent.next(ROW) {
+            // SAFETY: the row's command has this signature.
+            let function = unsafe { transmute::<VoidFunction, Destroy>(function) };
+            // SAFETY: the program's arguments; NULL was replaced at the creation, too.
+            unsafe { function(handle, allocator) };
+        }
+        0
+    });
     ended(ROW, parent.accounts, number(handle), &finished);
     caught(|| parent.accounts.release());
     if ROW == DESTROY_DEVICE {
@@ -270,9 +216,7 @@ pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
 
 /// Returns whether it was the last one. An instance that a parent created before a fork is not counted.
 fn is_last_instance() -> bool {
-    let before = LIVE_INSTANCES.fetch_update(Ordering::AcqRel, Ordering::Acquire, |live| {
-        live.checked_sub(1)
-    });
+    let before = LIVE_INSTANCES.fetch_update(Ordering::AcqRel, Ordering::Acquire, |live| live.checked_sub(1));
     before == Ok(1)
 }
 
@@ -291,8 +235,8 @@ unsafe fn register(
     let key = unsafe { dispatch_key(handle) };
     let is_known = caught(|| {
         let record = new_record(parent)?;
-        // A parent that still has this key was never destroyed by the program, and the loader has freed its table. Its record is not
-        // freed, since a thread may still be in a command on it.
+        // A parent that still has this key was never destroyed by the program, and the loader has freed its table. Its
+        // record is not freed, since a thread may still be in a command on it.
         while parents.remove(key).is_some() {}
         if !parents.insert(key, record) {
             // SAFETY: from `new_record`, and no table has it.
@@ -304,10 +248,7 @@ unsafe fn register(
     if is_known.flatten().is_some() {
         return true;
     }
-    let owners = Owners {
-        instance,
-        ..Owners::default()
-    };
+    let owners = Owners { instance, ..Owners::default() };
     if let Some(destroy) = destroy {
         // SAFETY: the row's command has this signature.
         let destroy = unsafe { transmute::<VoidFunction, Destroy>(destroy) };

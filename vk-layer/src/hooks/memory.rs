@@ -28,10 +28,9 @@ impl MemoryCommand {
     pub(super) fn of(name: &str) -> Option<Self> {
         Some(match name {
             "vkBindBufferMemory" | "vkBindImageMemory" => Self::Bind,
-            "vkBindBufferMemory2"
-            | "vkBindBufferMemory2KHR"
-            | "vkBindImageMemory2"
-            | "vkBindImageMemory2KHR" => Self::BindMany,
+            "vkBindBufferMemory2" | "vkBindBufferMemory2KHR" | "vkBindImageMemory2" | "vkBindImageMemory2KHR" => {
+                Self::BindMany
+            }
             "vkQueueBindSparse" => Self::BindSparse,
             "vkMapMemory" => Self::Map,
             "vkMapMemory2" | "vkMapMemory2KHR" => Self::MapByInfo,

@@ -1,5 +1,5 @@
-//! Lookup of commands: what the layer returns for a name. Those with a `pAllocator` are hooked by `table`, the others by `names` and
-//! `forward`; `bracket` runs a command inside of its bracket.
+//! Lookup of commands: what the layer returns for a name. Those with a `pAllocator` are hooked by `table`, the others
+//! by `names` and `forward`; `bracket` runs a command inside of its bracket.
 
 /// An array of `$hook::<N>()`: for each number sixteen of them.
 macro_rules! hooks {
@@ -76,8 +76,8 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     if text == b"vkGetInstanceProcAddr" {
         return Some(as_void(get_instance_proc_addr));
     }
-    // Both are answered without a look at the instance, as the loader's own end of the chain does: layers above look both up with NULL,
-    // with the loader's handle, or with that of an instance that is gone.
+    // Both are answered without a look at the instance, as the loader's own end of the chain does: layers above look
+    // both up with NULL, with the loader's handle, or with that of an instance that is gone.
     match text {
         b"vkCreateInstance" => return table::hook(CREATE_INSTANCE),
         b"vkCreateDevice" => return table::hook(CREATE_DEVICE),
@@ -129,13 +129,9 @@ fn hook_of(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunct
     caught(|| {
         let index = str::from_utf8(name).ok().and_then(CommandRow::index_of);
         if settings().passes_through {
-            return index
-                .filter(|index| [DESTROY_INSTANCE, DESTROY_DEVICE].contains(index))
-                .and_then(table::hook);
+            return index.filter(|index| [DESTROY_INSTANCE, DESTROY_DEVICE].contains(index)).and_then(table::hook);
         }
-        index
-            .and_then(table::hook)
-            .or_else(|| names::hook(name, parent, next))
+        index.and_then(table::hook).or_else(|| names::hook(name, parent, next))
     })?
 }
 

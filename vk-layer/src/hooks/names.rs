@@ -1,5 +1,5 @@
-//! Each name without a `pAllocator` that is looked up and hooked gets a slot for good. There is no list of names: the table of
-//! vk-callbacks says what a command is.
+//! Each name without a `pAllocator` that is looked up and hooked gets a slot for good. There is no list of names: the
+//! table of vk-callbacks says what a command is.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -104,9 +104,8 @@ static NAMES: [AtomicPtr<HookedName>; SLOTS] = [const { AtomicPtr::new(ptr::null
 
 pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunction> {
     let name = std::str::from_utf8(name).ok()?;
-    let is_command = name
-        .strip_prefix("vk")
-        .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()));
+    let is_command =
+        name.strip_prefix("vk").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()));
     if !is_command || name.len() >= CommandName::CAPACITY {
         return None;
     }
@@ -114,8 +113,7 @@ pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<V
     let role = Role::of(name);
     let bracketing = Bracketing::of(row);
     // The meter and a trace need to know when a command runs.
-    let is_judged = (checker().is_some() || settings().meter || tape::is_on())
-        && bracketing != Bracketing::Declined;
+    let is_judged = (checker().is_some() || settings().meter || tape::is_on()) && bracketing != Bracketing::Declined;
     if row.level == CommandLevel::BeforeInstance || !(is_judged || role.is_wanted()) {
         return None;
     }
@@ -155,9 +153,7 @@ pub(super) fn lose_coverage() {
 
 pub(crate) fn unknown_names() -> impl Iterator<Item = &'static str> {
     let hooked = (0..SLOTS).filter_map(in_slot);
-    hooked
-        .filter(|hooked| hooked.bracketing == Bracketing::Unknown)
-        .map(|hooked| hooked.name.as_str())
+    hooked.filter(|hooked| hooked.bracketing == Bracketing::Unknown).map(|hooked| hooked.name.as_str())
 }
 
 pub(super) fn in_slot(slot: usize) -> Option<&'static HookedName> {
@@ -165,21 +161,17 @@ pub(super) fn in_slot(slot: usize) -> Option<&'static HookedName> {
     unsafe { NAMES.get(slot)?.load(Ordering::Acquire).as_ref() }
 }
 
-pub(crate) fn known_commands(
-    level: CommandLevel,
-) -> impl Iterator<Item = (usize, &'static CommandName)> {
+pub(crate) fn known_commands(level: CommandLevel) -> impl Iterator<Item = (usize, &'static CommandName)> {
     let hooked = (0..SLOTS).filter_map(|slot| Some((slot, in_slot(slot)?)));
     hooked
-        .filter(move |(_, hooked)| {
-            hooked.row.level == level && hooked.bracketing != Bracketing::Unknown
-        })
+        .filter(move |(_, hooked)| hooked.row.level == level && hooked.bracketing != Bracketing::Unknown)
         .map(|(slot, hooked)| (slot, &hooked.name))
 }
 
 fn slot_of(name: &str, new: impl FnOnce() -> HookedName) -> Option<usize> {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let first = (hash >> 32) as usize;
     let mut record = None;
     let mut new = Some(new);
@@ -190,12 +182,8 @@ fn slot_of(name: &str, new: impl FnOnce() -> HookedName) -> Option<usize> {
             if let Some(new) = new.take() {
                 record = new_record(new());
             }
-            let swapped = place.compare_exchange(
-                ptr::null_mut(),
-                record?.as_ptr(),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
+            let swapped =
+                place.compare_exchange(ptr::null_mut(), record?.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
             if swapped.is_ok() {
                 return Some(slot);
             }
@@ -218,8 +206,7 @@ fn is_recording(row: &CommandRow) -> bool {
 
 /// Commands with a `pAllocator` at an unknown place are unknown too: their arguments are passed on unchanged.
 fn is_unknown(row: &CommandRow) -> bool {
-    row.action == CommandAction::Unknown
-        || (row.has_allocator_parameter() && row.name.ends_with('*'))
+    row.action == CommandAction::Unknown || (row.has_allocator_parameter() && row.name.ends_with('*'))
 }
 
 /// Only results by which something is judged count.
@@ -254,7 +241,5 @@ fn returns_result(name: &str) -> bool {
         "vkUnmapMemory2",
         "vkWait",
     ];
-    BEGINNINGS
-        .iter()
-        .any(|beginning| name.starts_with(beginning))
+    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }

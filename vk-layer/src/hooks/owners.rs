@@ -58,14 +58,7 @@ pub(super) unsafe fn owners(row: &CommandRow, parent: &Parent, arguments: &Argum
         kind.owner_of(handle)
     };
     if index == CREATE_DEFERRED {
-        return Owners {
-            object: parent.deferred.owner_of(handle),
-            deferred: owner,
-            ..behind
-        };
+        return Owners { object: parent.deferred.owner_of(handle), deferred: owner, ..behind };
     }
-    Owners {
-        object: owner,
-        ..behind
-    }
+    Owners { object: owner, ..behind }
 }

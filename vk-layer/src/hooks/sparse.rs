@@ -88,31 +88,15 @@ mod tests {
         assert_eq!((size_of::<MemoryBind>(), size_of::<ImageBind>()), (40, 64));
         assert_eq!(size_of::<BindSparseInfo>(), 96);
         assert_eq!(offset_of!(BindSparseInfo, images), 64);
-        let memory_bind = |memory| MemoryBind {
-            place: [0, 64],
-            memory,
-            memory_offset: 0,
-            flags: 0,
-        };
+        let memory_bind = |memory| MemoryBind { place: [0, 64], memory, memory_offset: 0, flags: 0 };
         let of_buffer = [memory_bind(1), memory_bind(0)];
         let of_opaque = [memory_bind(2)];
-        let of_image = [ImageBind {
-            place: [0; 9],
-            memory: 3,
-            memory_offset: 0,
-            flags: 0,
-        }];
+        let of_image = [ImageBind { place: [0; 9], memory: 3, memory_offset: 0, flags: 0 }];
         fn many<T>(all: &[T]) -> Array<T> {
-            Array {
-                count: all.len() as u32,
-                first: all.as_ptr(),
-            }
+            Array { count: all.len() as u32, first: all.as_ptr() }
         }
         fn binds<T>(all: &[T]) -> [ResourceBinds<T>; 1] {
-            [ResourceBinds {
-                resource: 9,
-                binds: many(all),
-            }]
+            [ResourceBinds { resource: 9, binds: many(all) }]
         }
         let (buffers, opaque, images) = (binds(&of_buffer), binds(&of_opaque), binds(&of_image));
         let mut info = BindSparseInfo {

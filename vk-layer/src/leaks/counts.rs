@@ -43,8 +43,8 @@ impl LiveCount {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Runs before each change. Exact if one thread at a time changes the count; else blocks that other threads allocate or free at
-    /// this moment may be missing.
+    /// Runs before each change. Exact if one thread at a time changes the count; else blocks that other threads
+    /// allocate or free at this moment may be missing.
     pub(super) fn keep_peak(&self, number: u64) {
         if get(&self.peak) != number && self.peak.swap(number, Ordering::Relaxed) != number {
             set(&self.at_peak, get(&self.live));
@@ -66,10 +66,8 @@ impl LiveCount {
             set(&self.shrank, 0);
         } else {
             let last = get(&self.last);
-            self.grew
-                .fetch_add(u64::from(live > last), Ordering::Relaxed);
-            self.shrank
-                .fetch_add(u64::from(live < last), Ordering::Relaxed);
+            self.grew.fetch_add(u64::from(live > last), Ordering::Relaxed);
+            self.shrank.fetch_add(u64::from(live < last), Ordering::Relaxed);
         }
         set(&self.last, live);
         set(&self.last_bytes, bytes);

@@ -37,10 +37,7 @@ pub(super) struct Marks {
 }
 
 impl Frame {
-    pub(crate) const DEFAULT: Self = Self {
-        command: None,
-        every: 1,
-    };
+    pub(crate) const DEFAULT: Self = Self { command: None, every: 1 };
 
     /// Parses `auto`, `present` or `submit`, with `:N` behind it for every N-th frame, or `none`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -51,10 +48,7 @@ impl Frame {
             "present" => Some(MarkKind::Present),
             "submit" => Some(MarkKind::Submit),
             "none" => {
-                return Some(Self {
-                    command: None,
-                    every: 0,
-                });
+                return Some(Self { command: None, every: 0 });
             }
             _ => return None,
         };
@@ -111,8 +105,7 @@ impl Marks {
         if self.frame.every == 0 || !is_asked_for {
             return false;
         }
-        self.becomes(command)
-            && (self.frames.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.frame.every)
+        self.becomes(command) && (self.frames.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.frame.every)
     }
 
     pub(super) fn is_requested(&self) -> bool {
@@ -147,10 +140,7 @@ mod tests {
     #[test]
     fn a_frame_is_a_command_and_a_number() {
         assert_eq!(Frame::parse("auto"), Some(Frame::DEFAULT));
-        let third = Frame {
-            command: Some(MarkKind::Present),
-            every: 3,
-        };
+        let third = Frame { command: Some(MarkKind::Present), every: 3 };
         assert_eq!(Frame::parse("present:3"), Some(third));
         for bad in ["", "draw", "submit:0", "submit:", "present:-1"] {
             assert_eq!(Frame::parse(bad), None, "{bad}");

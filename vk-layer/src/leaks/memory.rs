@@ -4,8 +4,7 @@ use std::alloc::{Layout, System};
 use std::ptr::NonNull;
 
 use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Notice, Scope, dangling,
-    with_requester,
+    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Notice, Scope, dangling, with_requester,
 };
 
 use super::{Origin, leaks};
@@ -39,16 +38,10 @@ impl<B> TrackedMemory<B> {
         // Only blocks of a bridge, which are the driver's, have bytes in front.
         let of_driver = with_requester(|requester| {
             let requester = requester.filter(|requester| requester.front != 0)?;
-            Some((
-                requester.name,
-                layout.size().saturating_sub(requester.front),
-            ))
+            Some((requester.name, layout.size().saturating_sub(requester.front)))
         });
         let (kind, bytes) = of_driver.unwrap_or_default();
-        BlockHeader {
-            origin: of_driver.and_then(|_| leaks()?.origin_of_block(kind)),
-            bytes: bytes as u64,
-        }
+        BlockHeader { origin: of_driver.and_then(|_| leaks()?.origin_of_block(kind)), bytes: bytes as u64 }
     }
 
     fn allocate_with(
@@ -71,7 +64,8 @@ impl<B> TrackedMemory<B> {
     }
 }
 
-// SAFETY: each block is a part of an inner block that no other block shares, with the layout's size and alignment, until it is freed.
+// SAFETY: each block is a part of an inner block that no other block shares, with the layout's size and alignment,
+// until it is freed.
 unsafe impl<B: HostAllocator + Sync> HostAllocator for TrackedMemory<B> {
     fn traits(&self) -> AllocatorTraits {
         self.0.traits().with_requester()
@@ -119,9 +113,7 @@ mod tests {
             let layout = Layout::from_size_align(40, align).expect("a layout");
             let (whole, front) = with_header(layout).expect("a layout");
             assert!(front >= 16 && front.is_multiple_of(align) && whole.size() == front + 40);
-            let block = TRACKED
-                .allocate_zeroed(layout, Scope::Object)
-                .expect("memory");
+            let block = TRACKED.allocate_zeroed(layout, Scope::Object).expect("memory");
             assert!(block.addr().get().is_multiple_of(align));
             // SAFETY: 40 bytes that were just allocated.
             let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), 40) };
@@ -130,9 +122,7 @@ mod tests {
             unsafe { TRACKED.deallocate(block, layout, Scope::Object) };
         }
         let empty = Layout::new::<()>();
-        let block = TRACKED
-            .allocate(empty, Scope::Object)
-            .expect("no memory needed");
+        let block = TRACKED.allocate(empty, Scope::Object).expect("no memory needed");
         // SAFETY: an empty block, with the layout that it was allocated with.
         unsafe { TRACKED.deallocate(block, empty, Scope::Object) };
     }

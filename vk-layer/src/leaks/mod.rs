@@ -7,7 +7,8 @@
 //!       mark: a frame, or a request --------------------------->   | growth since the mark before
 //!                                                                      | the same at the peak of their bytes
 //! ```
-//! Counts and frames lie in the state file (`store`), so that they are known of a process that died. Reports read the same words.
+//! Counts and frames lie in the state file (`store`), so that they are known of a process that died. Reports read the
+//! same words.
 
 mod counts;
 mod marks;
@@ -120,11 +121,7 @@ fn capture(name: &'static str) -> Option<CommandScope> {
     let before = CURRENT.get();
     let called = before.or_else(|| {
         let stack = leaks.depot.capture(name)?;
-        Some(CalledCommand {
-            name,
-            stack,
-            origin: None,
-        })
+        Some(CalledCommand { name, stack, origin: None })
     });
     CURRENT.set(called);
     Some(CommandScope { before })
@@ -191,8 +188,7 @@ impl Leaks {
             let stack = || self.depot.get(called.stack);
             let frames = || stack().map_or(&[][..], |(_, stack)| stack.frames);
             let names = (called.name, kind);
-            self.origins
-                .get_or_insert(Some(called.stack), frames, names)
+            self.origins.get_or_insert(Some(called.stack), frames, names)
         })
     }
 

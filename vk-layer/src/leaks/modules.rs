@@ -1,4 +1,5 @@
-//! Files are noted when a stack is seen first: at the end they may be unloaded, and another file may lie at their addresses.
+//! Files are noted when a stack is seen first: at the end they may be unloaded, and another file may lie at their
+//! addresses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,9 +49,7 @@ impl StackModule {
     }
 
     fn is(&self, module: &debug_guard::Module<'_>) -> bool {
-        self.bias == module.bias()
-            && self.build_id() == module.build_id()
-            && self.path() == module.path()
+        self.bias == module.bias() && self.build_id() == module.build_id() && self.path() == module.path()
     }
 
     fn new(module: &debug_guard::Module<'_>) -> Option<Self> {
@@ -79,19 +78,10 @@ impl ModuleTable {
         Self(RecordList::new())
     }
 
-    /// `unloads` is the present number. `None` where the address lies in no file, or without memory. One thread at a time calls it, with the
-    /// address of a function that is running.
-    pub(super) fn of(
-        &self,
-        address: usize,
-        unloads: u64,
-        store: &StackStore,
-    ) -> Option<&'static StackModule> {
-        let there = || {
-            self.0
-                .iter()
-                .filter(|module| module.addresses.contains(&address))
-        };
+    /// `unloads` is the present number. `None` where the address lies in no file, or without memory. One thread at a
+    /// time calls it, with the address of a function that is running.
+    pub(super) fn of(&self, address: usize, unloads: u64, store: &StackStore) -> Option<&'static StackModule> {
+        let there = || self.0.iter().filter(|module| module.addresses.contains(&address));
         let known = there().find(|module| get(&module.seen) == unloads);
         let module = known.or_else(|| {
             let mut name = [0; MAX_PATH];

@@ -55,16 +55,9 @@ mod tests {
     #[test]
     fn every_kind_is_one_that_some_command_creates() {
         for (_, kind) in super::KINDS {
-            assert!(
-                CommandRow::all().iter().any(|row| row.object == kind),
-                "{kind}"
-            );
+            assert!(CommandRow::all().iter().any(|row| row.object == kind), "{kind}");
         }
         assert_eq!(super::object_kind(9), Some("VkBuffer"));
-        assert_eq!(
-            super::object_kind(23),
-            None,
-            "descriptor sets have no pAllocator"
-        );
+        assert_eq!(super::object_kind(23), None, "descriptor sets have no pAllocator");
     }
 }

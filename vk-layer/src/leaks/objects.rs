@@ -43,21 +43,13 @@ pub(crate) struct ObjectTable {
 
 impl ObjectTable {
     pub(super) const fn new() -> Self {
-        Self {
-            shards: [const { Mutex::new(TryMap::new_in(own())) }; SHARDS],
-            created: AtomicU64::new(0),
-        }
+        Self { shards: [const { Mutex::new(TryMap::new_in(own())) }; SHARDS], created: AtomicU64::new(0) }
     }
 
-    /// Of two objects with one handle, which Vulkan allows, only the later one is kept and counted, until the first end. `false` when
-    /// there is no memory.
+    /// Of two objects with one handle, which Vulkan allows, only the later one is kept and counted, until the first
+    /// end. `false` when there is no memory.
     pub(super) fn insert(&self, key: Key, origin: &'static Origin) -> bool {
-        let object = AliveObject {
-            origin,
-            bytes: 0,
-            name: None,
-            number: self.created.fetch_add(1, Ordering::Relaxed),
-        };
+        let object = AliveObject { origin, bytes: 0, name: None, number: self.created.fetch_add(1, Ordering::Relaxed) };
         let inserted = self.with(key, |shard| {
             let inserted = shard.try_insert(key, object).ok()?;
             origin.add_object();
@@ -154,9 +146,7 @@ mod tests {
         let origins = origins();
         let origin = origin(&origins, "VkBuffer");
         let table = ObjectTable::new();
-        let alive = |table: &ObjectTable| -> usize {
-            table.shards.iter().map(|shard| lock(shard).len()).sum()
-        };
+        let alive = |table: &ObjectTable| -> usize { table.shards.iter().map(|shard| lock(shard).len()).sum() };
         let handles = (1..500).flat_map(|number: u64| [number, number << 12]);
         for handle in handles.clone() {
             assert!(table.insert((1, handle), origin) && table.insert((2, handle), origin));
@@ -202,9 +192,8 @@ mod tests {
         let origins = origins();
         testkit::assert_linear("objects, each with an origin", 500, |count| {
             let table = ObjectTable::new();
-            let kinds: Vec<&'static str> = (0..count)
-                .map(|number| &*Box::leak(format!("kind {number}").into_boxed_str()))
-                .collect();
+            let kinds: Vec<&'static str> =
+                (0..count).map(|number| &*Box::leak(format!("kind {number}").into_boxed_str())).collect();
             let of_kind: Vec<_> = kinds.iter().map(|kind| origin(&origins, kind)).collect();
             for (handle, origin) in (1_u64..).zip(&of_kind) {
                 assert!(table.insert((1, handle), origin));

@@ -1,4 +1,5 @@
-//! There is an origin for each call stack and kind of object. Origins are never freed, so that a block can store a reference.
+//! There is an origin for each call stack and kind of object. Origins are never freed, so that a block can store a
+//! reference.
 
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
@@ -16,8 +17,8 @@ use crate::record_list::RecordList;
 
 pub(crate) struct Origin {
     pub(super) kind: &'static str,
-    /// The innermost comes first, without those of this layer and of the loader. Blocks that the driver allocated outside of hooked
-    /// commands have none.
+    /// The innermost comes first, without those of this layer and of the loader. Blocks that the driver allocated
+    /// outside of hooked commands have none.
     pub(crate) frames: TryVec<StackFrame, Own>,
     /// Where its record begins in the store.
     pub(super) place: u64,
@@ -98,12 +99,7 @@ impl Origin {
         }
     }
 
-    fn change(
-        &self,
-        peak: Option<&HighestMoment>,
-        count: &LiveCount,
-        change: impl FnOnce(&LiveCount),
-    ) {
+    fn change(&self, peak: Option<&HighestMoment>, count: &LiveCount, change: impl FnOnce(&LiveCount)) {
         if let Some(peak) = peak {
             count.keep_peak(peak.number());
         }
@@ -119,12 +115,7 @@ impl Origin {
 
 impl OriginTable {
     pub(super) const fn new(store: &'static StackStore) -> Self {
-        Self {
-            by_key: Mutex::new(TryMap::new_in(own())),
-            all: RecordList::new(),
-            modules: ModuleTable::new(),
-            store,
-        }
+        Self { by_key: Mutex::new(TryMap::new_in(own())), all: RecordList::new(), modules: ModuleTable::new(), store }
     }
 
     /// `frames` are the calling thread's. `None` when there is no memory for a new origin.
@@ -149,14 +140,7 @@ impl OriginTable {
             None => {
                 by_key.try_reserve(1).ok()?;
                 let (counts, place) = self.store.add_origin((command, kind), &frames)?;
-                self.all.push(Origin {
-                    kind,
-                    frames,
-                    place,
-                    counts,
-                    store: self.store,
-                    before: last,
-                })?
+                self.all.push(Origin { kind, frames, place, counts, store: self.store, before: last })?
             }
         };
         by_key.try_insert((stack, kind), (origin, unloads)).ok()?;

@@ -1,5 +1,5 @@
-//! The counts of all origins lie in the state file, where the process's death leaves them readable. What has no room there is in memory, and
-//! a report has it behind. `vk_report::state_file::stacks` has the layout, and reads both.
+//! The counts of all origins lie in the state file, where the process's death leaves them readable. What has no room
+//! there is in memory, and a report has it behind. `vk_report::state_file::stacks` has the layout, and reads both.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -82,8 +82,7 @@ impl HighestMoment {
     pub(super) fn add(&self, bytes: u64) -> bool {
         let live = self.live.fetch_add(bytes, Ordering::Relaxed);
         let live = live.wrapping_add(bytes);
-        let is_highest =
-            live > get(&self.highest) && self.highest.fetch_max(live, Ordering::Relaxed) < live;
+        let is_highest = live > get(&self.highest) && self.highest.fetch_max(live, Ordering::Relaxed) < live;
         if is_highest {
             self.number.fetch_add(1, Ordering::Relaxed);
         }
@@ -101,9 +100,7 @@ impl StackStore {
         let first = words.get(..HEAD_WORDS)?;
         // SAFETY: so many words, which stay; any bits are a value of each.
         let head = unsafe { &*first.as_ptr().cast::<StackHead>() };
-        let _ =
-            head.used
-                .compare_exchange(0, HEAD_WORDS as u64, Ordering::Release, Ordering::Relaxed);
+        let _ = head.used.compare_exchange(0, HEAD_WORDS as u64, Ordering::Release, Ordering::Relaxed);
         Some(Self {
             head,
             words,
@@ -146,11 +143,9 @@ impl StackStore {
 
     pub(super) fn note_moment(&self, peak: &HighestMoment) {
         let now = coarse_nanoseconds().saturating_sub(self.began);
-        for (word, value) in [
-            (&peak.nanoseconds, now),
-            (&peak.mark, get(&self.head.mark)),
-            (&peak.marks, get(&self.head.marks)),
-        ] {
+        for (word, value) in
+            [(&peak.nanoseconds, now), (&peak.mark, get(&self.head.mark)), (&peak.marks, get(&self.head.marks))]
+        {
             word.store(value, Ordering::Relaxed);
         }
     }
@@ -290,10 +285,7 @@ mod tests {
     }
 
     fn parse(words: &[AtomicU64]) -> StoredStacks {
-        let bytes: Vec<u8> = words
-            .iter()
-            .flat_map(|word| get(word).to_ne_bytes())
-            .collect();
+        let bytes: Vec<u8> = words.iter().flat_map(|word| get(word).to_ne_bytes()).collect();
         StoredStacks::parse(&bytes).expect("stacks")
     }
 
@@ -329,15 +321,11 @@ mod tests {
         };
         assert_eq!((peak.bytes, peak.stacks[0].live), (40, 2));
         assert_eq!((blocks.bytes, blocks.stacks[0].live), (64, 1));
-        // The test's own file is the layer's here, and frames of the layer at the inner end are left out; what is behind them is known.
+        // The test's own file is the layer's here, and frames of the layer at the inner end are left out; what is
+        // behind them is known.
         let libraries = ["libc.so", "kernel32", "ntdll"];
-        let is_known = |frame: &vk_report::report::LeakFrame| {
-            libraries.iter().any(|name| frame.module.contains(name))
-        };
-        assert!(
-            cfg!(miri) || of_memory.frames.iter().any(is_known),
-            "{of_memory:?}"
-        );
+        let is_known = |frame: &vk_report::report::LeakFrame| libraries.iter().any(|name| frame.module.contains(name));
+        assert!(cfg!(miri) || of_memory.frames.iter().any(is_known), "{of_memory:?}");
         // Without a file the same is in memory alone.
         let store = StackStore::new_static(None);
         let origins = OriginTable::new(store);
@@ -406,9 +394,7 @@ mod tests {
             assert_eq!(peak.bytes, highest);
             let held = kinds.map(|kind| {
                 let mut stacks = peak.stacks.iter();
-                stacks
-                    .find(|stack| stack.kind == kind)
-                    .map_or(0, |stack| stack.bytes)
+                stacks.find(|stack| stack.kind == kind).map_or(0, |stack| stack.bytes)
             });
             assert_eq!(held, expected);
         }
@@ -433,22 +419,9 @@ mod tests {
         origin.blocks().mark(false);
         origin.blocks().mark(false);
         origin.add_block(10);
-        let expected = LeakCount {
-            live: 7,
-            bytes: 160,
-            total: 8,
-            growth: Growth {
-                count: 5,
-                bytes: 50,
-                grew: 3,
-                shrank: 1,
-            },
-        };
-        assert_eq!(
-            count(),
-            expected,
-            "what came after the last mark is not growth yet"
-        );
+        let expected =
+            LeakCount { live: 7, bytes: 160, total: 8, growth: Growth { count: 5, bytes: 50, grew: 3, shrank: 1 } };
+        assert_eq!(count(), expected, "what came after the last mark is not growth yet");
         origin.blocks().mark(true);
         assert_eq!(count().growth, Growth::default());
     }

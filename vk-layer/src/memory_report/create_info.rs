@@ -1,5 +1,5 @@
-//! The program's create info of a device that is to report, with the extension, its feature and a callback of ours in front of the
-//! chain. Callbacks of the program stay behind, and are called as well.
+//! The program's create info of a device that is to report, with the extension, its feature and a callback of ours in
+//! front of the chain. Callbacks of the program stay behind, and are called as well.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
@@ -71,9 +71,7 @@ impl NotReporting {
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::NotOffered => "the device does not offer VK_EXT_device_memory_report",
-            Self::FeatureIsOff => {
-                "the program names the feature deviceMemoryReport, and leaves it off"
-            }
+            Self::FeatureIsOff => "the program names the feature deviceMemoryReport, and leaves it off",
             Self::NoMemory => "out of host memory",
         }
     }
@@ -132,10 +130,7 @@ impl ReportingDevice {
                 device_memory_report: 1,
             },
             callback: ReportCallback {
-                base: BaseStruct {
-                    s_type: CALLBACK,
-                    p_next: ptr::null_mut(),
-                },
+                base: BaseStruct { s_type: CALLBACK, p_next: ptr::null_mut() },
                 flags: 0,
                 callback: reported,
                 user_data: ptr::from_ref(reports).cast_mut().cast(),
@@ -169,39 +164,18 @@ unsafe fn feature_of(chain: *const c_void) -> Option<u32> {
 
 /// # Safety
 /// The function of the layer below, and a physical device of its instance.
-unsafe fn is_offered(
-    enumerate: EnumerateExtensions,
-    physical_device: *mut c_void,
-) -> Result<bool, NotReporting> {
+unsafe fn is_offered(enumerate: EnumerateExtensions, physical_device: *mut c_void) -> Result<bool, NotReporting> {
     let mut count = 0;
     // SAFETY: the layer's below; NULL asks for the number.
-    let result = unsafe {
-        enumerate(
-            physical_device,
-            ptr::null(),
-            &raw mut count,
-            ptr::null_mut(),
-        )
-    };
+    let result = unsafe { enumerate(physical_device, ptr::null(), &raw mut count, ptr::null_mut()) };
     if result < 0 {
         return Ok(false);
     }
-    let none = ExtensionProperties {
-        name: [0; 256],
-        version: 0,
-    };
+    let none = ExtensionProperties { name: [0; 256], version: 0 };
     let mut all = TryVec::new_in(own());
-    all.try_resize(count as usize, none)
-        .map_err(|_| NotReporting::NoMemory)?;
+    all.try_resize(count as usize, none).map_err(|_| NotReporting::NoMemory)?;
     // SAFETY: the layer's below; room for `count` of them.
-    let result = unsafe {
-        enumerate(
-            physical_device,
-            ptr::null(),
-            &raw mut count,
-            all.as_mut_ptr(),
-        )
-    };
+    let result = unsafe { enumerate(physical_device, ptr::null(), &raw mut count, all.as_mut_ptr()) };
     let written = all.iter().take(count as usize);
     Ok(result >= 0 && written.into_iter().any(is_wanted))
 }

@@ -1,5 +1,5 @@
-//! With the setting `memory_report` device memory that the driver itself allocates is counted as `VK_EXT_device_memory_report` says, by the
-//! kind of object that it is for.
+//! With the setting `memory_report` device memory that the driver itself allocates is counted as
+//! `VK_EXT_device_memory_report` says, by the kind of object that it is for.
 
 mod create_info;
 
@@ -109,8 +109,7 @@ impl MemoryReports {
     }
 
     fn remembered(&self, id: u64, block: ReportedBlock) -> bool {
-        let is_kept =
-            self.known.load(Ordering::Relaxed) < MAX_BLOCKS && self.blocks.insert(id, block);
+        let is_kept = self.known.load(Ordering::Relaxed) < MAX_BLOCKS && self.blocks.insert(id, block);
         if is_kept {
             self.known.fetch_add(1, Ordering::Relaxed);
         }
@@ -141,9 +140,7 @@ pub(crate) unsafe fn reporting_device(
     if !settings().memory_report {
         return None;
     }
-    let reports = accounts
-        .memory_reports
-        .get_or_make(|| Some(MemoryReports::new()));
+    let reports = accounts.memory_reports.get_or_make(|| Some(MemoryReports::new()));
     let device = match (instance.physical.enumerate_extensions, reports) {
         (Some(enumerate), Some(reports)) => {
             // SAFETY: the instance's physical device and its create info.
@@ -178,9 +175,7 @@ mod tests {
     use std::ptr;
     use std::sync::atomic::Ordering;
 
-    use super::{
-        ALLOCATE, ALLOCATION_FAILED, FREE, IMPORT, MAX_BLOCKS, MemoryReports, ReportEvent, UNIMPORT,
-    };
+    use super::{ALLOCATE, ALLOCATION_FAILED, FREE, IMPORT, MAX_BLOCKS, MemoryReports, ReportEvent, UNIMPORT};
 
     fn event(event: i32, (memory_object, size): (u64, u64), object_type: i32) -> ReportEvent {
         ReportEvent {
@@ -235,12 +230,8 @@ mod tests {
             })
             .filter(|(_, numbers)| *numbers != [0; 3])
             .collect();
-        let expected = [
-            ("VkBuffer", [0, 100, 0]),
-            ("VkImage", [0, 0, 1]),
-            ("VkPipeline", [50, 50, 0]),
-            ("other", [0, 7, 0]),
-        ];
+        let expected =
+            [("VkBuffer", [0, 100, 0]), ("VkImage", [0, 0, 1]), ("VkPipeline", [50, 50, 0]), ("other", [0, 7, 0])];
         assert_eq!(used, expected);
     }
 }

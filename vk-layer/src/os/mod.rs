@@ -17,8 +17,7 @@ use unix as system;
 use windows as system;
 
 pub(crate) use system::{
-    MAX_PATH, PATH_LIST_SEPARATOR, StateFile, THREADS_END_FIRST, admit_file_size, anonymous_bytes,
-    at_exit, c_library, coarse_nanoseconds, command_line, detach, each_variable, executable,
-    file_name, find_settings, handle_signal, is_loader, is_privileged, is_trusted, path_of,
-    stay_loaded, unloads, variable, watch_forks, write_to_error_output,
+    MAX_PATH, PATH_LIST_SEPARATOR, StateFile, THREADS_END_FIRST, admit_file_size, anonymous_bytes, at_exit, c_library,
+    coarse_nanoseconds, command_line, detach, each_variable, executable, file_name, find_settings, handle_signal,
+    is_loader, is_privileged, is_trusted, path_of, stay_loaded, unloads, variable, watch_forks, write_to_error_output,
 };

@@ -18,8 +18,7 @@ impl PeakCount {
 
     /// Blocks count from when they are there until just before they are freed.
     pub(crate) fn peak_bytes(&self) -> u64 {
-        self.recent_peak_bytes()
-            .max(self.earlier_peak.load(Ordering::Relaxed))
+        self.recent_peak_bytes().max(self.earlier_peak.load(Ordering::Relaxed))
     }
 
     pub(crate) fn recent_peak_bytes(&self) -> u64 {
@@ -31,16 +30,14 @@ impl PeakCount {
         loop {
             // Before the exchange, so that a thread that reads both finds the value in one of them.
             self.earlier_peak.fetch_max(before, Ordering::SeqCst);
-            let swapped = self
-                .peak
-                .compare_exchange(before, 0, Ordering::SeqCst, Ordering::SeqCst);
+            let swapped = self.peak.compare_exchange(before, 0, Ordering::SeqCst, Ordering::SeqCst);
             match swapped {
                 Ok(_) => break,
                 Err(now) => before = now,
             }
         }
-        // After the exchange, and in one order with it and with `add`: what came before is counted here, and what comes later `add`
-        // itself counts.
+        // After the exchange, and in one order with it and with `add`: what came before is counted here, and what comes
+        // later `add` itself counts.
         let live = self.live.load(Ordering::SeqCst);
         self.peak.fetch_max(live, Ordering::SeqCst);
     }

@@ -1,16 +1,15 @@
-//! The most bytes that were live at once of the driver's blocks. The layer's own contexts and bridges, which it creates outside of callbacks, are
-//! not counted.
+//! The most bytes that were live at once of the driver's blocks. The layer's own contexts and bridges, which it creates
+//! outside of callbacks, are not counted.
 //!
-//! An exact budget would know it, too, but walks up the tree of contexts under a lock. Here it costs two atomic additions a block.
+//! An exact budget would know it, too, but walks up the tree of contexts under a lock. Here it costs two atomic
+//! additions a block.
 
 mod count;
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use alloc_core::{
-    AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope,
-};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope};
 use vk_callbacks::command::in_callback;
 
 pub(crate) use count::PeakCount;
@@ -22,10 +21,7 @@ pub(crate) struct PeakMemory<B: 'static> {
 
 impl<B> PeakMemory<B> {
     pub(crate) fn new(inner: &'static B) -> Self {
-        Self {
-            inner,
-            count: PeakCount::default(),
-        }
+        Self { inner, count: PeakCount::default() }
     }
 }
 
@@ -129,11 +125,7 @@ mod tests {
         let free = callbacks.pfn_free.expect("a function");
         let user = callbacks.p_user_data;
         let counts = || (count.live_bytes(), count.peak_bytes());
-        assert_eq!(
-            counts(),
-            (0, 0),
-            "the bridge itself is no block of the driver"
-        );
+        assert_eq!(counts(), (0, 0), "the bridge itself is no block of the driver");
         // SAFETY: a request as Vulkan allows it.
         let allocate = |bytes| unsafe { allocation(user, bytes, 16, 1) };
         let (first, second) = (allocate(100), allocate(50));
@@ -168,10 +160,7 @@ mod tests {
         let zeroed = memory.allocate_zeroed(layout(8), Scope::Object);
         // SAFETY: a live block, with its layout.
         unsafe { memory.deallocate(zeroed.expect("memory"), layout(8), Scope::Object) };
-        assert_eq!(
-            (memory.count.live_bytes(), memory.count.peak_bytes()),
-            (0, 0)
-        );
+        assert_eq!((memory.count.live_bytes(), memory.count.peak_bytes()), (0, 0));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use alloc_core::{HostError, TryString, TryVec};
 use vk_report::report::{
-    CheckLimits, DeviceAccounts, DriverMemory, InstanceAccounts, KindAccounts, LiveAndPeak,
-    ProgramAccounts, Report, Source, Unjudged, VulkanMemory,
+    CheckLimits, DeviceAccounts, DriverMemory, InstanceAccounts, KindAccounts, LiveAndPeak, ProgramAccounts, Report,
+    Source, Unjudged, VulkanMemory,
 };
 use vk_report::state_file::EscapedName;
 use vk_report::state_file::stacks::StoredStacks;
@@ -48,16 +48,11 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
     let around = surroundings();
     let mut memory = Vec::new();
     let instances = INSTANCES.iter();
-    let instances = instances
-        .map(|of| instance(of, &fullest, &mut memory))
-        .collect();
+    let instances = instances.map(|of| instance(of, &fullest, &mut memory)).collect();
     let program = ProgramAccounts {
         library: around.and_then(|around| around.library.as_ref().map(owned)),
         instances,
-        all: all_usage().map(|all| LiveAndPeak {
-            live_bytes: all.live_bytes,
-            peak_bytes: all.peak_bytes,
-        }),
+        all: all_usage().map(|all| LiveAndPeak { live_bytes: all.live_bytes, peak_bytes: all.peak_bytes }),
         passed_through: passed_kinds().map(str::to_owned).collect(),
         check,
         settings: settings().complaints.iter().map(owned).collect(),
@@ -73,8 +68,7 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         commands,
         loader: around.and_then(|around| around.loader.as_ref().map(owned)),
         layers: around.map_or_else(Vec::new, |around| around.layers.iter().map(owned).collect()),
-        layers_below: around
-            .map_or_else(Vec::new, |around| around.below.iter().map(owned).collect()),
+        layers_below: around.map_or_else(Vec::new, |around| around.below.iter().map(owned).collect()),
         devices: Vec::new(),
         drivers: Vec::new(),
     };
@@ -101,8 +95,9 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
     Ok(report)
 }
 
-/// Std's collections end the process where there is no memory: what the records may need is acquired and freed first, twice as much, since the
-/// program goes on meanwhile. The frames of a stack are in the list of what is alive, and again at each peak that it had a share in.
+/// Std's collections end the process where there is no memory: what the records may need is acquired and freed first,
+/// twice as much, since the program goes on meanwhile. The frames of a stack are in the list of what is alive, and
+/// again at each peak that it had a share in.
 fn reserve() -> Result<(), HostError> {
     const BASE: usize = 512 << 10;
     const KIND: usize = 4 << 10;
@@ -155,9 +150,7 @@ fn instance(of: &Accounts, fullest: &Fullest, memory: &mut Vec<VulkanMemory>) ->
 
 fn kinds(of: &Accounts, fullest: &Fullest) -> Vec<KindAccounts> {
     let kinds = of.known_kinds();
-    kinds
-        .map(|(kind, account)| kind_row(kind, account, fullest.of(account)))
-        .collect()
+    kinds.map(|(kind, account)| kind_row(kind, account, fullest.of(account))).collect()
 }
 
 fn memory_of(device: &Accounts) -> VulkanMemory {
@@ -165,10 +158,7 @@ fn memory_of(device: &Accounts) -> VulkanMemory {
     let states = MEMORY_STATES.iter().zip(&counts.states);
     let uses = MEMORY_USES.iter().zip(&counts.uses).chain(states);
     let driver = device.memory_reports.get().map(|reports| DriverMemory {
-        kinds: reports
-            .rows()
-            .filter_map(|(kind, count)| Some((kind.to_owned(), memory_row(0, count)?)))
-            .collect(),
+        kinds: reports.rows().filter_map(|(kind, count)| Some((kind.to_owned(), memory_row(0, count)?))).collect(),
         free_events: get(&reports.free_events),
         lost_events: get(&reports.lost_events),
     });
@@ -176,9 +166,7 @@ fn memory_of(device: &Accounts) -> VulkanMemory {
         device: String::new(),
         heaps: memory_rows(&counts.heaps).collect(),
         types: memory_rows(&counts.types).collect(),
-        uses: uses
-            .filter_map(|(name, count)| Some(((*name).to_owned(), memory_row(0, count)?)))
-            .collect(),
+        uses: uses.filter_map(|(name, count)| Some(((*name).to_owned(), memory_row(0, count)?))).collect(),
         driver,
         lost_blocks: get(&counts.lost_blocks),
     }

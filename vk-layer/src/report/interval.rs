@@ -41,10 +41,7 @@ impl Schedule {
     pub(super) fn is_due(&self, now: u64, interval: u64) -> bool {
         let last = self.0.load(Ordering::Relaxed);
         now.saturating_sub(last) >= interval
-            && self
-                .0
-                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+            && self.0.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -55,18 +52,11 @@ mod tests {
     #[test]
     fn ly33_a_report_is_due_once_an_interval() {
         let schedule = Schedule::new();
-        let due: Vec<_> = [0, 1, 4, 5, 5, 9, 10, 40, 44]
-            .into_iter()
-            .filter(|now| schedule.is_due(*now, 5))
-            .collect();
+        let due: Vec<_> = [0, 1, 4, 5, 5, 9, 10, 40, 44].into_iter().filter(|now| schedule.is_due(*now, 5)).collect();
         assert_eq!(due, [5, 10, 40]);
         assert!(!schedule.is_due(3, 5), "a clock that is behind");
         let looks = Schedule::new();
         let looked = [0, 3, 9, 10, 11].map(|now| looks.is_due(now + 10, 10));
-        assert_eq!(
-            looked,
-            [true, false, false, true, false],
-            "the first at once"
-        );
+        assert_eq!(looked, [true, false, false, true, false], "the first at once");
     }
 }

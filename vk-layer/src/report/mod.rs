@@ -68,15 +68,13 @@ pub(crate) fn at_exit() {
     static REGISTERED: OnceAcrossForks = OnceAcrossForks::new();
     REGISTERED.call_once(|| {
         if !os::at_exit(write_at_exit) {
-            complain(format_args!(
-                "no report will be written at exit: the C library has no room for a handler"
-            ));
+            complain(format_args!("no report will be written at exit: the C library has no room for a handler"));
         }
     });
 }
 
-/// Runs after every handler of an exit: a program's earlier handlers and static destructors may have ended objects meanwhile. On Windows a
-/// library's own handlers come last of all.
+/// Runs after every handler of an exit: a program's earlier handlers and static destructors may have ended objects
+/// meanwhile. On Windows a library's own handlers come last of all.
 #[cfg(unix)]
 pub(crate) extern "C" fn write_at_the_end() {
     if HAS_ENDED.load(Ordering::Relaxed) {
@@ -84,7 +82,8 @@ pub(crate) extern "C" fn write_at_the_end() {
     }
 }
 
-/// A part of a report. `None` where a thread had it that the system has ended: on Windows all others have ended when this library's handlers run.
+/// A part of a report. `None` where a thread had it that the system has ended: on Windows all others have ended when
+/// this library's handlers run.
 pub(crate) fn part<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     part_of(
         || mutex.lock().unwrap_or_else(PoisonError::into_inner),
@@ -165,11 +164,7 @@ pub(crate) fn number_of_report() -> u64 {
 }
 
 /// `None` while another thread writes. The last report of all waits for its turn, but not for ever.
-fn writing_turn(
-    is_writing: &AtomicBool,
-    is_last: impl Fn() -> bool,
-    mut wait: impl FnMut(),
-) -> Option<Turn<'_>> {
+fn writing_turn(is_writing: &AtomicBool, is_last: impl Fn() -> bool, mut wait: impl FnMut()) -> Option<Turn<'_>> {
     for _ in 0..1000 {
         let turn = Turn::begin(is_writing);
         if turn.is_some() || !is_last() {
@@ -193,10 +188,7 @@ fn text(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
 
 fn json(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
     let report = fill::report(commands)?;
-    let mut json = JsonText {
-        text,
-        refusal: None,
-    };
+    let mut json = JsonText { text, refusal: None };
     match (report::write_json(&report, &mut json), json.refusal) {
         (Err(_), Some(refusal)) => Err(refusal),
         _ => Ok(()),
@@ -257,21 +249,18 @@ mod tests {
     /// In a process of its own: it does as if it were at its end.
     #[test]
     fn what_a_thread_had_when_the_process_ended_is_left_out_on_windows() {
-        Child::alone(
-            "what_a_thread_had_when_the_process_ended_is_left_out_on_windows",
-            || {
-                let (free, taken) = (Mutex::new(1), Mutex::new(2));
-                let taken_for_ever = taken.lock();
-                HAS_ENDED.store(true, Ordering::Relaxed);
-                assert_eq!(part(&free).map(|held| *held), Some(1));
-                assert!(!LEFT_OUT.load(Ordering::Relaxed));
-                if cfg!(windows) {
-                    assert!(part(&taken).is_none() && LEFT_OUT.load(Ordering::Relaxed));
-                }
-                drop(taken_for_ever);
-                assert_eq!(part(&taken).map(|held| *held), Some(2));
-            },
-        );
+        Child::alone("what_a_thread_had_when_the_process_ended_is_left_out_on_windows", || {
+            let (free, taken) = (Mutex::new(1), Mutex::new(2));
+            let taken_for_ever = taken.lock();
+            HAS_ENDED.store(true, Ordering::Relaxed);
+            assert_eq!(part(&free).map(|held| *held), Some(1));
+            assert!(!LEFT_OUT.load(Ordering::Relaxed));
+            if cfg!(windows) {
+                assert!(part(&taken).is_none() && LEFT_OUT.load(Ordering::Relaxed));
+            }
+            drop(taken_for_ever);
+            assert_eq!(part(&taken).map(|held| *held), Some(2));
+        });
     }
 
     #[test]

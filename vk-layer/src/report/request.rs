@@ -1,5 +1,5 @@
-//! A report is requested by a word of the state file, a signal, or a file beside the report that ends in `.request`. The next hooked
-//! command writes it.
+//! A report is requested by a word of the state file, a signal, or a file beside the report that ends in `.request`.
+//! The next hooked command writes it.
 
 #![forbid(unsafe_code)]
 
@@ -47,8 +47,7 @@ pub(super) fn may_be_requested(number: u64) -> bool {
 
 pub(crate) fn write_if_requested(number: u64) {
     let is_file_there = || {
-        let looks = number.is_multiple_of(INTERVAL)
-            && LOOKS.is_due(milliseconds().saturating_add(LOOK), LOOK);
+        let looks = number.is_multiple_of(INTERVAL) && LOOKS.is_due(milliseconds().saturating_add(LOOK), LOOK);
         let file = looks.then(request_file).flatten();
         file.is_some_and(|file| remove(Path::new(file.as_str())))
     };
@@ -88,7 +87,6 @@ fn remove(file: &Path) -> bool {
 fn request_file() -> Option<TryString<Own>> {
     let report = expand(pattern()?).ok()?;
     let mut name = TryString::new_in(own());
-    name.try_write_fmt(format_args!("{}.request", report.as_str()))
-        .ok()?;
+    name.try_write_fmt(format_args!("{}.request", report.as_str())).ok()?;
     Some(name)
 }

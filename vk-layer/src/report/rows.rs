@@ -14,11 +14,7 @@ use crate::hooks::{coverage, has_live_instance};
 use crate::record::own;
 
 /// Bytes contain the 16 in front of each block of callbacks that replaced NULL.
-pub(super) fn kind_row(
-    kind: &str,
-    account: &KindAccount,
-    fullest_by_scope: ByScope,
-) -> KindAccounts {
+pub(super) fn kind_row(kind: &str, account: &KindAccount, fullest_by_scope: ByScope) -> KindAccounts {
     let objects_created = account.created.get();
     let foreign = account.foreign().and_then(ForeignOwner::usage_by_scope);
     let usage = account.owner().map(KindOwner::usage);
@@ -65,15 +61,7 @@ pub(super) fn memory_rows(counts: &[MemoryCount]) -> impl Iterator<Item = Vulkan
 }
 
 pub(super) fn memory_row(index: u32, count: &MemoryCount) -> Option<VulkanMemoryRow> {
-    let [
-        live_bytes,
-        live_blocks,
-        peak_bytes,
-        total_bytes,
-        total_blocks,
-        refusals,
-        size,
-    ] = count.numbers();
+    let [live_bytes, live_blocks, peak_bytes, total_bytes, total_blocks, refusals, size] = count.numbers();
     (total_blocks != 0 || refusals != 0).then_some(VulkanMemoryRow {
         index,
         live_bytes,
@@ -99,14 +87,9 @@ impl Findings {
             return Ok(None);
         };
         // An instance that lives holds what it holds: it is not the end.
-        let all = if has_live_instance() {
-            checker.findings(own())?
-        } else {
-            checker.findings_at_end(own())?
-        };
+        let all = if has_live_instance() { checker.findings(own())? } else { checker.findings_at_end(own())? };
         let is_partial = coverage() == BracketCoverage::Partial;
-        let is_between =
-            |finding: &&CheckFinding<'_>| is_partial && is_between_commands(finding.kind);
+        let is_between = |finding: &&CheckFinding<'_>| is_partial && is_between_commands(finding.kind);
         let between = all.iter().filter(is_between);
         let rows = all.iter().filter(|finding| !is_between(finding));
         Ok(Some(Self {

@@ -29,10 +29,7 @@ pub(super) struct LayerSetting {
 
 /// # Safety
 /// `info` is NULL or a valid create info.
-pub(super) unsafe fn push_create_info(
-    entries: &mut Entries,
-    info: *const c_void,
-) -> Result<(), HostError> {
+pub(super) unsafe fn push_create_info(entries: &mut Entries, info: *const c_void) -> Result<(), HostError> {
     // SAFETY: NULL, or a valid create info.
     let chain = unsafe { structs(info) };
     for (_, at) in chain.filter(|(s_type, _)| *s_type == LAYER_SETTINGS) {
@@ -49,10 +46,7 @@ pub(super) unsafe fn push_create_info(
 
 /// # Safety
 /// Names end with 0, and there are `value_count` values of the type.
-pub(super) unsafe fn push_setting(
-    entries: &mut Entries,
-    setting: &LayerSetting,
-) -> Result<(), HostError> {
+pub(super) unsafe fn push_setting(entries: &mut Entries, setting: &LayerSetting) -> Result<(), HostError> {
     // SAFETY: NULL, or a name that ends with 0.
     let layer = unsafe { text_of(setting.layer_name) };
     // SAFETY: NULL, or a name that ends with 0.
@@ -75,10 +69,7 @@ unsafe fn value_of(setting: &LayerSetting) -> Result<(Form, TryString<Own>), Hos
     let mut text = TryString::new_in(own());
     match (setting.value_type, setting.value_count) {
         (..0 | 8.., _) => {
-            text.try_write_fmt(format_args!(
-                "values of the unknown type {}",
-                setting.value_type
-            ))?;
+            text.try_write_fmt(format_args!("values of the unknown type {}", setting.value_type))?;
         }
         (_, 0) => text.try_push_str("no value: valueCount is 0")?,
         _ if setting.values.is_null() => text.try_push_str("no value: pValues is NULL")?,
@@ -94,11 +85,7 @@ unsafe fn value_of(setting: &LayerSetting) -> Result<(Form, TryString<Own>), Hos
 
 /// # Safety
 /// `values` points to a value of the type, which is one of `VkLayerSettingTypeEXT`.
-unsafe fn push_value(
-    text: &mut TryString<Own>,
-    value_type: i32,
-    values: *const c_void,
-) -> Result<Form, HostError> {
+unsafe fn push_value(text: &mut TryString<Own>, value_type: i32, values: *const c_void) -> Result<Form, HostError> {
     match value_type {
         0 => {
             // SAFETY: `VK_LAYER_SETTING_TYPE_BOOL32_EXT`: `VkBool32`.
@@ -141,10 +128,7 @@ unsafe fn push_value(
 
 /// # Safety
 /// `values` points to a value of this type.
-unsafe fn push_number<T: fmt::Display>(
-    text: &mut TryString<Own>,
-    values: *const c_void,
-) -> Result<(), HostError> {
+unsafe fn push_number<T: fmt::Display>(text: &mut TryString<Own>, values: *const c_void) -> Result<(), HostError> {
     // SAFETY: `values` points to a value of `T`.
     let value = unsafe { values.cast::<T>().read() };
     text.try_write_fmt(format_args!("{value}"))

@@ -42,12 +42,7 @@ pub(super) fn push(
     for letter in name.chars() {
         small.try_push(letter.to_ascii_lowercase())?;
     }
-    let entry = Entry {
-        source,
-        name: small,
-        form,
-        value: TryString::try_from_str_in(value.trim(), own())?,
-    };
+    let entry = Entry { source, name: small, form, value: TryString::try_from_str_in(value.trim(), own())? };
     entries.try_push(entry).map_err(|refused| refused.error)
 }
 
@@ -61,7 +56,8 @@ pub(super) fn push_variable(entries: &mut Entries, variable: &str) -> Result<(),
     }
 }
 
-/// Lines are `steward_memory.name = value`, and `#` begins a comment. Other lines, and those that are not UTF-8, are ignored.
+/// Lines are `steward_memory.name = value`, and `#` begins a comment. Other lines, and those that are not UTF-8, are
+/// ignored.
 pub(super) fn push_file(entries: &mut Entries, file: &[u8]) -> Result<(), HostError> {
     for line in file.split(|byte| *byte == b'\n') {
         let Ok(line) = str::from_utf8(line) else {

@@ -35,16 +35,13 @@ fn is_trusted(variable: &str) -> Result<bool, HostError> {
     Ok(is_trusted)
 }
 
-/// The first file that exists is read: the one that `VK_LAYER_SETTINGS_PATH` names, or one in the folder that it names; one where the
-/// system has such files; one in the working folder.
+/// The first file that exists is read: the one that `VK_LAYER_SETTINGS_PATH` names, or one in the folder that it names;
+/// one where the system has such files; one in the working folder.
 pub(super) fn push_settings_file(entries: &mut Entries) -> Result<(), HostError> {
     if let Some(named) = os::variable(c"VK_LAYER_SETTINGS_PATH")?
         && is_trusted("VK_LAYER_SETTINGS_PATH")?
     {
-        for path in [
-            TryString::try_from_str_in(&named, own())?,
-            joined(&[&named, SETTINGS_FILE])?,
-        ] {
+        for path in [TryString::try_from_str_in(&named, own())?, joined(&[&named, SETTINGS_FILE])?] {
             if push_from(entries, &path)? {
                 return Ok(());
             }

@@ -141,23 +141,13 @@ impl Default for Settings {
 
 impl Settings {
     fn of_privileged_process() -> Self {
-        Self {
-            passes_through: true,
-            check: false,
-            text: None,
-            ..Self::default()
-        }
+        Self { passes_through: true, check: false, text: None, ..Self::default() }
     }
 
     fn new(entries: &[Entry]) -> Result<Self, HostError> {
-        let mut settings = Self {
-            text: None,
-            ..Self::default()
-        };
+        let mut settings = Self { text: None, ..Self::default() };
         for setting in SETTINGS {
-            let named = |entry: &&Entry| {
-                entry.name.as_str() == setting.name && !entry.value.as_str().is_empty()
-            };
+            let named = |entry: &&Entry| entry.name.as_str() == setting.name && !entry.value.as_str().is_empty();
             let Some(entry) = entries.iter().find(named) else {
                 continue;
             };
@@ -186,10 +176,7 @@ impl Settings {
             }
         }
         for entry in entries {
-            if SETTINGS
-                .iter()
-                .all(|setting| setting.name != entry.name.as_str())
-            {
+            if SETTINGS.iter().all(|setting| setting.name != entry.name.as_str()) {
                 let name = full_name(entry)?;
                 let mut expected = TryString::new_in(own());
                 for setting in SETTINGS {
@@ -211,9 +198,7 @@ impl Settings {
     fn add_complaint(&mut self, line: std::fmt::Arguments<'_>) -> Result<(), HostError> {
         let mut complaint = TryString::new_in(own());
         complaint.try_write_fmt(line)?;
-        self.complaints
-            .try_push(complaint)
-            .map_err(|refused| refused.error)
+        self.complaints.try_push(complaint).map_err(|refused| refused.error)
     }
 }
 

@@ -89,12 +89,7 @@ pub const SETTINGS: &[Setting] = &[
         values: "the name of a back end",
         default: "the best there is",
         about: "With a guard: the one back end to use.",
-        set: |settings, value| {
-            store(
-                &mut settings.guarding.back_end,
-                parse_back_end(value).map(Some),
-            )
-        },
+        set: |settings, value| store(&mut settings.guarding.back_end, parse_back_end(value).map(Some)),
     },
     Setting {
         name: "fail",
@@ -150,12 +145,7 @@ pub const SETTINGS: &[Setting] = &[
         values: "`USR1` or `USR2`",
         default: "none",
         about: "With stacks: the signal that requests a mark, between which growth is counted instead. A program's own handler stays.",
-        set: |settings, value| {
-            store(
-                &mut settings.mark_signal,
-                Signal::of(value).map(Some).ok_or(InvalidValue),
-            )
-        },
+        set: |settings, value| store(&mut settings.mark_signal, Signal::of(value).map(Some).ok_or(InvalidValue)),
     },
     Setting {
         name: "meter",
@@ -169,12 +159,7 @@ pub const SETTINGS: &[Setting] = &[
         values: "`USR1` or `USR2`",
         default: "none",
         about: "The signal that requests a report: the next command with callbacks, or the next submit, writes it. A program's own handler stays.",
-        set: |settings, value| {
-            store(
-                &mut settings.signal,
-                Signal::of(value).map(Some).ok_or(InvalidValue),
-            )
-        },
+        set: |settings, value| store(&mut settings.signal, Signal::of(value).map(Some).ok_or(InvalidValue)),
     },
     Setting {
         name: "match",

@@ -33,13 +33,7 @@ const CASES: &[Case] = &[
         expected: "a%%b",
         bad: Some("a%q"),
     },
-    Case {
-        name: "json",
-        shown: |settings| file(settings.json.as_ref()),
-        good: "-",
-        expected: "-",
-        bad: Some("50%"),
-    },
+    Case { name: "json", shown: |settings| file(settings.json.as_ref()), good: "-", expected: "-", bad: Some("50%") },
     Case {
         name: "state",
         shown: |settings| {
@@ -100,13 +94,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "back_end",
-        shown: |settings| {
-            settings
-                .guarding
-                .back_end
-                .map_or("", BackEnd::name)
-                .to_owned()
-        },
+        shown: |settings| settings.guarding.back_end.map_or("", BackEnd::name).to_owned(),
         good: BackEnd::ALL[0].name(),
         expected: BackEnd::ALL[0].name(),
         bad: Some("uffb"),
@@ -228,11 +216,7 @@ fn settings_of(entries: &Entries) -> Settings {
 }
 
 fn complaints(settings: &Settings) -> Vec<&str> {
-    settings
-        .complaints
-        .iter()
-        .map(|line| line.as_str())
-        .collect()
+    settings.complaints.iter().map(|line| line.as_str()).collect()
 }
 
 #[test]
@@ -300,11 +284,9 @@ fn ly39_no_text_holds_before_the_text_of_a_later_source() {
 
 #[test]
 fn ly40_ly41_unknown_names_of_ours_are_a_line_and_others_are_none() {
-    for ((_, put), shown) in SOURCES.iter().zip([
-        "steward_memory.guardd",
-        "VK_STEWARD_MEMORY_GUARDD",
-        "steward_memory.guardd",
-    ]) {
+    for ((_, put), shown) in
+        SOURCES.iter().zip(["steward_memory.guardd", "VK_STEWARD_MEMORY_GUARDD", "steward_memory.guardd"])
+    {
         let mut entries = TryVec::new_in(own());
         put(&mut entries, "guardd", "fence");
         let settings = settings_of(&entries);
@@ -356,55 +338,19 @@ fn ly41_a_chained_setting_of_another_form_is_reported_and_not_taken() {
     let at = |first: *const c_void| first;
     // The setting, the type, the number of values, where they are, and what is said of them.
     let cases = [
-        (
-            c"check",
-            99,
-            1,
-            at((&raw const one).cast()),
-            "the unknown type 99",
-        ),
-        (
-            c"check",
-            -1,
-            1,
-            at((&raw const one).cast()),
-            "the unknown type -1",
-        ),
+        (c"check", 99, 1, at((&raw const one).cast()), "the unknown type 99"),
+        (c"check", -1, 1, at((&raw const one).cast()), "the unknown type -1"),
         (c"check", 99, 1, ptr::null(), "the unknown type 99"),
-        (
-            c"check",
-            0,
-            0,
-            at((&raw const one).cast()),
-            "valueCount is 0",
-        ),
+        (c"check", 0, 0, at((&raw const one).cast()), "valueCount is 0"),
         (c"check", 0, 1, ptr::null(), "pValues is NULL"),
         (c"check", 0, 0, ptr::null(), "valueCount is 0"),
         (c"check", 0, 1, at((&raw const two).cast()), "VkBool32 2"),
         (c"check", 3, 1, at((&raw const one).cast()), "the number 1"),
         (c"interval", 4, 2, at(numbers.as_ptr().cast()), "2 values"),
-        (
-            c"interval",
-            5,
-            1,
-            at((&raw const half).cast()),
-            "the number 0.5",
-        ),
-        (
-            c"interval",
-            0,
-            1,
-            at((&raw const one).cast()),
-            "VkBool32 true",
-        ),
+        (c"interval", 5, 1, at((&raw const half).cast()), "the number 0.5"),
+        (c"interval", 0, 1, at((&raw const one).cast()), "VkBool32 true"),
         (c"text", 7, 2, at(strings.as_ptr().cast()), "2 values"),
-        (
-            c"text",
-            7,
-            1,
-            at(no_string.as_ptr().cast()),
-            "the string is NULL",
-        ),
+        (c"text", 7, 1, at(no_string.as_ptr().cast()), "the string is NULL"),
         (c"text", 7, 1, at(not_text.as_ptr().cast()), "not UTF-8"),
         (c"text", 0, 1, at((&raw const one).cast()), "VkBool32 true"),
         (c"json", 1, 1, at((&raw const one).cast()), "the number 1"),
@@ -425,9 +371,7 @@ fn ly41_a_chained_setting_of_another_form_is_reported_and_not_taken() {
         let [line] = complaints(&settings)[..] else {
             panic!("{name:?} {expected}: one line");
         };
-        let row = SETTINGS
-            .iter()
-            .find(|row| row.name.as_bytes() == name.to_bytes());
+        let row = SETTINGS.iter().find(|row| row.name.as_bytes() == name.to_bytes());
         let values = row.expect("a row").values;
         assert!(line.contains(expected) && line.contains(values), "{line}");
         for case in CASES {
@@ -460,13 +404,9 @@ fn a_process_with_more_rights_reads_no_setting() {
 
 #[test]
 fn the_readme_lists_the_table() {
-    let readme =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).expect("a file");
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).expect("a file");
     for row in SETTINGS {
-        let line = format!(
-            "| `{}` | {} | {} | {} |",
-            row.name, row.values, row.default, row.about
-        );
+        let line = format!("| `{}` | {} | {} | {} |", row.name, row.values, row.default, row.about);
         assert!(readme.contains(&line), "README.md lacks this line:\n{line}");
     }
 }

@@ -11,8 +11,9 @@ impl ChangedKinds {
         Self(AtomicU64::new(0))
     }
 
-    /// A read-modify-write even if the bits are set: an update that drains them afterwards reads this thread's numbers, and one that
-    /// drained them before leaves them to the next. A plain load would guarantee neither, since it may run before the numbers are written.
+    /// A read-modify-write even if the bits are set: an update that drains them afterwards reads this thread's numbers,
+    /// and one that drained them before leaves them to the next. A plain load would guarantee neither, since it may run
+    /// before the numbers are written.
     pub(crate) fn note(&self, bits: u64) {
         self.0.fetch_or(bits, Ordering::Release);
     }

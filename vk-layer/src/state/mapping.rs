@@ -26,11 +26,7 @@ pub(super) fn create(name: &str, stacks: bool) -> io::Result<MappedState> {
         let words = file.map(length)?.cast();
         Ok(MappedState { words, length })
     };
-    let with_stacks = if stacks {
-        map(LENGTH_WITH_STACKS)
-    } else {
-        Err(io::ErrorKind::Unsupported.into())
-    };
+    let with_stacks = if stacks { map(LENGTH_WITH_STACKS) } else { Err(io::ErrorKind::Unsupported.into()) };
     let mapped = with_stacks.or_else(|_| map(LENGTH));
     if mapped.is_ok() {
         file.keep();

@@ -1,8 +1,9 @@
-//! The state file: the numbers of the process in a shared mapping, which outlives the process. `vk_report::state_file` has the layout.
+//! The state file: the numbers of the process in a shared mapping, which outlives the process. `vk_report::state_file`
+//! has the layout.
 //!
-//! All numbers are updated after each of the first 1000 commands, then after every 64th, and after every 64th submit; after other submits
-//! those of the kinds that changed since. One thread updates at a time, and others skip the update, as does a thread that would have to
-//! wait for a number.
+//! All numbers are updated after each of the first 1000 commands, then after every 64th, and after every 64th submit;
+//! after other submits those of the kinds that changed since. One thread updates at a time, and others skip the update,
+//! as does a thread that would have to wait for a number.
 
 mod changed;
 mod mapping;
@@ -12,9 +13,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 
 use vk_report::state_file::{
-    ANSWERS, COMMANDS, HAS_STACKS, HEAP_WORDS, HEAPS, KIND_WORDS, KINDS, LENGTH_WITH_STACKS, MAGIC,
-    MAX_HEAPS, MAX_KINDS, NAME_WORDS, PROCESS, REPORTED, REPORTS, ROWS, SEQUENCE, STARTED, stacks,
-    started,
+    ANSWERS, COMMANDS, HAS_STACKS, HEAP_WORDS, HEAPS, KIND_WORDS, KINDS, LENGTH_WITH_STACKS, MAGIC, MAX_HEAPS,
+    MAX_KINDS, NAME_WORDS, PROCESS, REPORTED, REPORTS, ROWS, SEQUENCE, STARTED, stacks, started,
 };
 
 use crate::commands::{self, FIRST_ROWS, kind_bit, row};
@@ -171,15 +171,11 @@ fn update(words: &Words, number: u64, kinds: u64) -> bool {
     let Some(_turn) = Turn::begin(&IS_UPDATED) else {
         return false;
     };
-    CHANGED.update(kinds, |kinds| {
-        Sums::of(kinds).map(|sums| write(words, number, &sums))
-    })
+    CHANGED.update(kinds, |kinds| Sums::of(kinds).map(|sums| write(words, number, &sums)))
 }
 
 fn write(words: &Words, number: u64, sums: &Sums) {
-    let sequence = words
-        .get(SEQUENCE)
-        .map_or(0, |word| word.load(Ordering::Relaxed));
+    let sequence = words.get(SEQUENCE).map_or(0, |word| word.load(Ordering::Relaxed));
     // Odd also after an update that panicked.
     let odd = sequence | 1;
     put(words, SEQUENCE, odd);

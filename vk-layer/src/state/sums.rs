@@ -19,12 +19,10 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Heaps are read only if the kind of device memory is among the kinds. `None` instead of waiting for a number: the next update has it.
+    /// Heaps are read only if the kind of device memory is among the kinds. `None` instead of waiting for a number: the
+    /// next update has it.
     pub(super) fn of(bits: u64) -> Option<Self> {
-        let mut sums = Self {
-            kinds: [None; MAX_KINDS],
-            heaps: [None; MAX_HEAPS],
-        };
+        let mut sums = Self { kinds: [None; MAX_KINDS], heaps: [None; MAX_HEAPS] };
         for accounts in all_accounts() {
             for place in places(accounts.used_kinds() & bits) {
                 let sum = sums.kinds.get_mut(place)?.get_or_insert_default();

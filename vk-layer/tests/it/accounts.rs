@@ -9,9 +9,7 @@ use serde_json::{Value, json};
 use vk_callbacks::Bridge;
 use vk_callbacks::raw::{RawCallbacks, RawScope};
 
-use crate::driver::{
-    Layer, create_object, create_with_table_of, destroy_object, do_meanwhile, seen,
-};
+use crate::driver::{Layer, create_object, create_with_table_of, destroy_object, do_meanwhile, seen};
 use crate::judging::{of_device, report_of};
 use crate::system::resident_kilobytes;
 
@@ -70,13 +68,7 @@ unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
     unsafe { free(behind.p_user_data, block) };
 }
 
-unsafe extern "system" fn reallocation(
-    _: *mut c_void,
-    _: *mut c_void,
-    _: usize,
-    _: usize,
-    _: RawScope,
-) -> *mut c_void {
+unsafe extern "system" fn reallocation(_: *mut c_void, _: *mut c_void, _: usize, _: usize, _: RawScope) -> *mut c_void {
     ptr::null_mut()
 }
 
@@ -84,10 +76,7 @@ unsafe extern "system" fn reallocation(
 #[test]
 fn ly10_a_driver_and_a_callback_may_wait_for_commands_of_other_threads() {
     let test = "ly10_a_driver_and_a_callback_may_wait_for_commands_of_other_threads";
-    for settings in [
-        &[("STACKS", "false")][..],
-        &[("STACKS", "true"), ("GUARD", "cookie")],
-    ] {
+    for settings in [&[("STACKS", "false")][..], &[("STACKS", "true"), ("GUARD", "cookie")]] {
         let report = report_of(test, settings, || {
             let layer = Layer::new();
             let instance = layer.create_instance(NONE).expect("an instance");
@@ -148,9 +137,7 @@ fn ly18_each_kind_of_each_device_and_instance_has_an_account() {
         let row = rows.find(|row| row["kind"] == kind);
         row.map(|row| row["objects_created"].as_u64().expect("a number"))
     };
-    let instances = report["program"]["instances"]
-        .as_array()
-        .expect("instances");
+    let instances = report["program"]["instances"].as_array().expect("instances");
     let found: Vec<Vec<_>> = instances
         .iter()
         .map(|instance| {
@@ -194,7 +181,8 @@ fn ly21_what_the_layer_keeps_is_bounded_by_what_lives() {
 }
 
 /// Each object may bring callbacks of its own (V5). A plan stands in front of them for as long as the object lives.
-/// The program frees the memory of none of its devices: each leaves something, and the accounts are bounded all the same.
+/// The program frees the memory of none of its devices: each leaves something, and the accounts are bounded all the
+/// same.
 #[test]
 fn ly21_devices_that_leave_something_are_counted_together_after_the_first_64() {
     const DEVICES: u64 = 200;
@@ -218,9 +206,7 @@ fn ly21_devices_that_leave_something_are_counted_together_after_the_first_64() {
     let rows = devices.iter().map(|device| {
         let kinds = device["kinds"].as_array().expect("kinds");
         let row = kinds.iter().find(|row| row["kind"] == "VkDeviceMemory");
-        row.expect("a row")["objects_alive"]
-            .as_u64()
-            .expect("a number")
+        row.expect("a row")["objects_alive"].as_u64().expect("a number")
     });
     assert_eq!(rows.sum::<u64>(), DEVICES, "nothing is lost");
 }
@@ -229,12 +215,7 @@ fn ly21_devices_that_leave_something_are_counted_together_after_the_first_64() {
 fn ly21_callbacks_of_objects_that_are_gone_take_no_memory_with_faults() {
     const FEW: usize = 3_000;
     const MANY: usize = 30_000;
-    unsafe extern "system" fn allocation(
-        _: *mut c_void,
-        size: usize,
-        _: usize,
-        _: RawScope,
-    ) -> *mut c_void {
+    unsafe extern "system" fn allocation(_: *mut c_void, size: usize, _: usize, _: RawScope) -> *mut c_void {
         // SAFETY: any size.
         unsafe { libc::malloc(size) }
     }
@@ -295,16 +276,11 @@ fn ly24_one_checker_judges_all_and_can_be_switched_off() {
             for _ in 0..2 {
                 let instance = layer.create_instance(NONE).expect("an instance");
                 let device = layer.create_device(instance, NONE).expect("a device");
-                let wait = layer
-                    .of_device(device, c"vkDeviceWaitIdle")
-                    .expect("a hook");
+                let wait = layer.of_device(device, c"vkDeviceWaitIdle").expect("a hook");
                 // A thread of the driver's own allocates and frees there.
                 // SAFETY: the command has this signature.
                 let wait = unsafe {
-                    std::mem::transmute::<
-                        unsafe extern "system" fn(),
-                        unsafe extern "system" fn(Handle) -> i32,
-                    >(wait)
+                    std::mem::transmute::<unsafe extern "system" fn(), unsafe extern "system" fn(Handle) -> i32>(wait)
                 };
                 // SAFETY: a live device.
                 assert_eq!(unsafe { wait(device) }, -4);
@@ -318,12 +294,7 @@ fn ly24_one_checker_judges_all_and_can_be_switched_off() {
     assert_eq!(findings.len(), 2, "{judged}");
     for finding in findings {
         assert_eq!(finding["count"], 2, "of both instances: {finding}");
-        assert!(
-            finding["sentence"]
-                .to_string()
-                .contains("the implementation"),
-            "{finding}"
-        );
+        assert!(finding["sentence"].to_string().contains("the implementation"), "{finding}");
     }
     let unjudged = run("false").expect("a report");
     assert_eq!(unjudged["program"]["check"], Value::Null);
@@ -356,18 +327,11 @@ fn ly4_a_device_that_was_left_does_not_answer_for_one_with_its_word() {
                 let row = kinds.iter().find(|row| row["kind"] == kind);
                 row.and_then(|row| row[column].as_u64())
             };
-            (
-                number("VkBuffer", "objects_created"),
-                number("VkDevice", "objects_alive"),
-            )
+            (number("VkBuffer", "objects_created"), number("VkDevice", "objects_alive"))
         })
         .collect();
     counted.sort_unstable();
-    assert_eq!(
-        counted,
-        [(Some(1), Some(1)), (Some(2), Some(0))],
-        "{report}"
-    );
+    assert_eq!(counted, [(Some(1), Some(1)), (Some(2), Some(0))], "{report}");
 }
 
 #[test]
@@ -381,16 +345,10 @@ fn ly22_the_peak_of_all_is_exact_and_less_than_the_sum_of_the_kinds() {
         let (create, destroy) = (function(c"vkCreateBuffer"), function(c"vkDestroyBuffer"));
         let (allocate, free) = (function(c"vkAllocateMemory"), function(c"vkFreeMemory"));
         // Each kind has its bridge before either has its peak.
-        destroy_object(
-            free,
-            device,
-            create_object(allocate, device, NONE).expect("memory"),
-            NONE,
-        );
+        destroy_object(free, device, create_object(allocate, device, NONE).expect("memory"), NONE);
         for (create, destroy, number) in [(create, destroy, 3), (allocate, free, 5)] {
-            let objects: Vec<_> = (0..number)
-                .map(|_| create_object(create, device, NONE).expect("an object"))
-                .collect();
+            let objects: Vec<_> =
+                (0..number).map(|_| create_object(create, device, NONE).expect("an object")).collect();
             for object in objects {
                 destroy_object(destroy, device, object, NONE);
             }

@@ -80,38 +80,16 @@ fn ly25_what_the_drivers_threads_do_is_a_finding_and_what_recording_allocates_is
         let report = report_of(test, &[("BRACKETS", brackets)], || with_device(use_device));
         let Some(report) = report else { return };
         assert_eq!(kinds(&report), expected, "{brackets}: {report}");
-        assert_eq!(
-            report["program"]["check"]["between_commands"], dropped,
-            "{brackets}"
-        );
+        assert_eq!(report["program"]["check"]["between_commands"], dropped, "{brackets}");
         let level = &report["findings"][0]["level"];
-        assert_eq!(
-            *level == "violation",
-            brackets == "all",
-            "{brackets}: {report}"
-        );
+        assert_eq!(*level == "violation", brackets == "all", "{brackets}: {report}");
     }
 }
 
 #[test]
 fn ly26_every_parameter_reaches_the_driver_whatever_the_command() {
-    type Trace = unsafe extern "system" fn(
-        Handle,
-        u64,
-        u32,
-        u64,
-        u32,
-        u64,
-        u64,
-        u32,
-        u64,
-        u64,
-        u32,
-        u64,
-        u32,
-        u32,
-        u32,
-    );
+    type Trace =
+        unsafe extern "system" fn(Handle, u64, u32, u64, u32, u64, u64, u32, u64, u64, u32, u64, u32, u32, u32);
     type Bias = unsafe extern "system" fn(Handle, f32, f32, f32);
     const FAR: u64 = u64::MAX - 5;
     let test = "ly26_every_parameter_reaches_the_driver_whatever_the_command";

@@ -16,14 +16,11 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client.c");
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// The program, where there is a compiler.
-static CLIENT: LazyLock<Option<PathBuf>> =
-    LazyLock::new(|| compile_c(Path::new(SOURCE), Path::new(FOLDER)));
+static CLIENT: LazyLock<Option<PathBuf>> = LazyLock::new(|| compile_c(Path::new(SOURCE), Path::new(FOLDER)));
 
 /// The program on lavapipe, without the layer.
 pub(crate) fn client(program: &Path, mode: &str) -> Child {
-    Child::new(program)
-        .args([mode])
-        .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
+    Child::new(program).args([mode]).env("VK_LOADER_DRIVERS_SELECT", "lvp*")
 }
 
 /// Why the test cannot run.
@@ -58,9 +55,7 @@ fn folder() -> TempDir {
 
 fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder");
-    let mut files: Vec<_> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
     files.retain(|path| path.extension().is_some_and(|it| it == extension));
     files
 }
@@ -69,9 +64,7 @@ fn reports(folder: &TempDir) -> Vec<Value> {
     let read = |path: &PathBuf| fs::read(path).expect("a report");
     let files = files(folder.path(), "json");
     let reports = files.iter().filter(|path| !path.ends_with("layer.json"));
-    reports
-        .map(|path| serde_json::from_slice(&read(path)).expect("JSON"))
-        .collect()
+    reports.map(|path| serde_json::from_slice(&read(path)).expect("JSON")).collect()
 }
 
 fn only_report(folder: &TempDir) -> Value {
@@ -83,21 +76,14 @@ fn only_report(folder: &TempDir) -> Value {
 /// A number of a kind, of all instances and devices together.
 fn sum(report: &Value, kind: &str, number: &str) -> u64 {
     let rows = |accounts: &Value| accounts["kinds"].as_array().expect("rows").clone();
-    let instances = report["program"]["instances"]
-        .as_array()
-        .expect("instances");
+    let instances = report["program"]["instances"].as_array().expect("instances");
     let rows = instances.iter().flat_map(|instance| {
         let devices = instance["devices"].as_array().expect("devices");
         let of_devices = devices.iter().flat_map(rows);
-        rows(instance)
-            .into_iter()
-            .chain(of_devices)
-            .collect::<Vec<_>>()
+        rows(instance).into_iter().chain(of_devices).collect::<Vec<_>>()
     });
     let of_kind = rows.filter(|row| row["kind"] == kind);
-    of_kind
-        .map(|row| row[number].as_u64().expect("a number"))
-        .sum()
+    of_kind.map(|row| row[number].as_u64().expect("a number")).sum()
 }
 
 #[test]
@@ -155,10 +141,7 @@ fn ly5_instances_one_after_the_other_leave_nothing() {
     assert!(grown <= 1024, "{grown} kB more after 300 than after 10");
     let report = only_report(&folder);
     assert_eq!(sum(&report, "VkInstance", "objects_created"), 300);
-    assert_eq!(
-        report["program"]["instances"].as_array().map(Vec::len),
-        Some(1)
-    );
+    assert_eq!(report["program"]["instances"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
@@ -175,9 +158,7 @@ fn ly4_300_devices_live_at_once_in_one_process() {
         }
     }
     // Each had accounts of its own.
-    let devices = report["program"]["instances"][0]["devices"]
-        .as_array()
-        .map(Vec::len);
+    let devices = report["program"]["instances"][0]["devices"].as_array().map(Vec::len);
     assert_eq!(devices, Some(300));
     assert_eq!(report["findings"], json!([]));
 }
@@ -191,15 +172,9 @@ fn ly6_the_library_stays_when_the_loader_is_unloaded() {
     ran.assert_code(0);
     let (grown, mappings) = ran.stdout.trim().split_once(' ').expect("two numbers");
     let grown: i64 = grown.parse().expect("kilobytes");
-    assert!(
-        grown <= 1024,
-        "{grown} kB more after 60 times than after 10"
-    );
+    assert!(grown <= 1024, "{grown} kB more after 60 times than after 10");
     assert_eq!(mappings, "1");
-    assert_eq!(
-        sum(&only_report(&folder), "VkInstance", "objects_created"),
-        60
-    );
+    assert_eq!(sum(&only_report(&folder), "VkInstance", "objects_created"), 60);
 }
 
 #[test]
@@ -216,10 +191,7 @@ fn ly9_the_validation_layer_says_the_same_above_and_below() {
         }
         let ran = with_layer(client(program, mode), folder.path())
             .env("VK_INSTANCE_LAYERS", layers.join(":"))
-            .env(
-                "VK_ADD_LAYER_PATH",
-                std::env::join_paths(paths).expect("no colons"),
-            )
+            .env("VK_ADD_LAYER_PATH", std::env::join_paths(paths).expect("no colons"))
             .env("VK_LOADER_DEBUG", "layer")
             .run();
         ran.assert_code(0);
@@ -235,10 +207,7 @@ fn ly9_the_validation_layer_says_the_same_above_and_below() {
         let lines = ran.stdout.lines().chain(ran.stderr.lines());
         let rules = lines.filter_map(|line| line.split("VUID-").nth(1)?.split(' ').next());
         let folder = theirs.and_then(|(_, manifest)| manifest.parent());
-        (
-            rules.map(str::to_owned).collect::<Vec<_>>(),
-            folder.map(Path::to_owned),
-        )
+        (rules.map(str::to_owned).collect::<Vec<_>>(), folder.map(Path::to_owned))
     };
     let (alone, folder) = rules("mistake", &[validation], Path::new("/nonexistent"));
     let Some(folder) = folder else {
@@ -258,15 +227,10 @@ fn ly12_a_messenger_that_is_left_does_no_harm() {
     let test = "ly12_a_messenger_that_is_left_does_no_harm";
     let Some(program) = program(test) else { return };
     let folder = folder();
-    in_folder(program, "messenger", &folder)
-        .run()
-        .assert_code(0);
+    in_folder(program, "messenger", &folder).run().assert_code(0);
     let report = only_report(&folder);
     let messenger = |number| sum(&report, "VkDebugUtilsMessengerEXT", number);
-    assert_eq!(
-        (messenger("objects_alive"), messenger("total_bytes")),
-        (1, 0)
-    );
+    assert_eq!((messenger("objects_alive"), messenger("total_bytes")), (1, 0));
 }
 
 #[test]
@@ -280,9 +244,7 @@ fn ly34_a_signal_or_a_file_requests_a_report_and_the_next_command_writes_it() {
         let run = |settings: &[(&str, &str)]| {
             let child = client(program, mode).args([&request]);
             let child = with_layer(child, folder.path()).env("VK_STEWARD_MEMORY_JSON", &report);
-            let child = settings
-                .iter()
-                .fold(child, |child, (name, value)| child.env(name, value));
+            let child = settings.iter().fold(child, |child, (name, value)| child.env(name, value));
             child.run()
         };
         // It ends by `_exit`: there is no report but the one that was requested.
@@ -294,11 +256,7 @@ fn ly34_a_signal_or_a_file_requests_a_report_and_the_next_command_writes_it() {
     }
     let folder = folder();
     let unset = in_folder(program, "signal", &folder).run();
-    assert_eq!(
-        unset.signal,
-        Some(libc::SIGUSR2),
-        "no handler without the setting"
-    );
+    assert_eq!(unset.signal, Some(libc::SIGUSR2), "no handler without the setting");
 }
 
 #[test]
@@ -316,17 +274,14 @@ fn ly35_the_state_outlives_every_end_without_a_report() {
         assert_eq!((ran.code, ran.signal), (code, signal), "{mode}: {ran}");
         assert_eq!(reports(&folder), Vec::<Value>::new(), "{mode}");
         let files = files(folder.path(), "state");
-        let [file] = &*files else {
-            panic!("{mode}: {files:?}")
-        };
+        let [file] = &*files else { panic!("{mode}: {files:?}") };
         assert_eq!(fs::metadata(file).expect("a file").mode() & 0o777, 0o600);
         let state = state_file::read(file).expect("a state");
         // An instance, a device, four buffers, of which one was destroyed.
         assert_eq!((state.commands, state.started_commands), (7, 7), "{mode}");
         assert!(state.is_whole && state.reported_commands == 0, "{mode}");
         assert_eq!(state.last_command, Some("vkDestroyBuffer"));
-        for (kind, created, alive) in [("VkInstance", 1, 1), ("VkDevice", 1, 1), ("VkBuffer", 4, 3)]
-        {
+        for (kind, created, alive) in [("VkInstance", 1, 1), ("VkDevice", 1, 1), ("VkBuffer", 4, 3)] {
             let row = state.kinds.iter().find(|row| row.kind == kind).expect(kind);
             assert_eq!((row.objects_created, row.objects_alive), (created, alive));
             assert!(row.usage.live_bytes > 0 && row.usage.peak_bytes >= row.usage.live_bytes);
@@ -351,11 +306,7 @@ fn ly36_a_program_that_destroys_nothing_is_told_so_and_the_driver_not_blamed() {
         assert_eq!(ran.stderr, "", "{guard}");
         let report = only_report(&folder);
         for (kind, alive) in [("VkInstance", 1), ("VkDevice", 1), ("VkBuffer", 3)] {
-            assert_eq!(
-                sum(&report, kind, "objects_alive"),
-                alive,
-                "{guard}: {kind}"
-            );
+            assert_eq!(sum(&report, kind, "objects_alive"), alive, "{guard}: {kind}");
             assert!(sum(&report, kind, "live_bytes") > 0, "{guard}: {kind}");
         }
         assert_eq!(report["findings"], json!([]), "{guard}");
@@ -378,17 +329,15 @@ fn ly37_a_forked_child_has_a_report_only_for_an_instance_of_its_own() {
         assert_eq!(sum(report, "VkInstance", "objects_created"), 1, "{report}");
         assert_eq!(sum(report, "VkInstance", "objects_alive"), 0, "{report}");
     }
-    assert_ne!(
-        reports[0]["source"]["process"],
-        reports[1]["source"]["process"]
-    );
+    assert_ne!(reports[0]["source"]["process"], reports[1]["source"]["process"]);
 }
 
 #[test]
 fn ly37_a_program_that_executes_another_leaves_its_state_and_the_other_reports() {
     let test = "ly37_a_program_that_executes_another_leaves_its_state_and_the_other_reports";
     let Some(program) = program(test) else { return };
-    // Itself, with another mode, as the same process: the environment and the process's number go on, and nothing else does.
+    // Itself, with another mode, as the same process: the environment and the process's number go on, and nothing else
+    // does.
     let folder = folder();
     let child = in_folder(program, "exec", &folder).args(["plain"]);
     child.run().assert_code(0);
@@ -458,11 +407,7 @@ fn ly38_instances_of_a_library_that_comes_and_goes_are_reported() {
     child.run().assert_code(0);
     // One life that ends while the library is there, and one whose objects it leaves when it is unloaded.
     let report = only_report(&folder);
-    for (kind, created, alive) in [
-        ("VkInstance", 2, 1),
-        ("VkDevice", 2, 1),
-        ("VkBuffer", 14, 3),
-    ] {
+    for (kind, created, alive) in [("VkInstance", 2, 1), ("VkDevice", 2, 1), ("VkBuffer", 14, 3)] {
         assert_eq!(sum(&report, kind, "objects_created"), created, "{kind}");
         assert_eq!(sum(&report, kind, "objects_alive"), alive, "{kind}");
     }
@@ -486,13 +431,8 @@ fn ly47_with_raised_privileges_nothing_is_replaced_or_written() {
     let [program, library] = &copies;
     let run = || {
         let run = Child::new(program).args([Path::new("secure"), library]);
-        let run = run.env(
-            "VK_STEWARD_MEMORY_STATE",
-            folder.path().join("report.state"),
-        );
-        let run = run
-            .env("VK_STEWARD_MEMORY_JSON", folder.path().join("report.json"))
-            .run();
+        let run = run.env("VK_STEWARD_MEMORY_STATE", folder.path().join("report.state"));
+        let run = run.env("VK_STEWARD_MEMORY_JSON", folder.path().join("report.json")).run();
         run.assert_code(0);
         run.stdout
     };
@@ -506,11 +446,7 @@ fn ly47_with_raised_privileges_nothing_is_replaced_or_written() {
     fs::set_permissions(program, Permissions::from_mode(0o4755)).expect("our file");
     let said = run();
     if said.starts_with("privileged 0") {
-        return skip(
-            "setuid",
-            test,
-            "the folder's file system raises no privileges",
-        );
+        return skip("setuid", test, "the folder's file system raises no privileges");
     }
     assert_eq!((said.trim(), written()), ("privileged 1 replaced 0", 0));
     fs::set_permissions(program, Permissions::from_mode(0o755)).expect("our file");
@@ -540,10 +476,7 @@ fn ly61_layouts_that_swiftshader_frees_through_the_pipelines_callbacks_are_freed
             .assert_code(0);
         let report = only_report(&folder);
         let layouts = |number| sum(&report, "VkPipelineLayout", number);
-        assert_eq!(
-            (layouts("live_blocks"), layouts("total_blocks")),
-            (0, ROUNDS)
-        );
+        assert_eq!((layouts("live_blocks"), layouts("total_blocks")), (0, ROUNDS));
         let one = layouts("total_bytes") / ROUNDS;
         assert_eq!(layouts("peak_bytes"), one, "never two at once");
         if check == "false" {

@@ -15,9 +15,7 @@ pub(crate) fn library() -> PathBuf {
 }
 
 fn vulkaninfo(arguments: &[&str]) -> Child {
-    Child::new("vulkaninfo")
-        .args(arguments)
-        .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
+    Child::new("vulkaninfo").args(arguments).env("VK_LOADER_DRIVERS_SELECT", "lvp*")
 }
 
 pub(crate) fn with_layer(child: Child, folder: &Path) -> Child {
@@ -64,17 +62,12 @@ fn vulkaninfo_says_the_same_and_its_driver_is_counted() {
     assert_eq!(devices(&with.stdout), devices(&without.stdout));
     assert!(with.stdout.contains("VK_LAYER_STEWARD_memory"), "{with}");
 
-    let mut files: Vec<_> = fs::read_dir(folder.path())
-        .expect("a folder")
-        .map(|entry| entry.expect("an entry").file_name())
-        .collect();
+    let mut files: Vec<_> =
+        fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
     files.sort();
     assert_eq!(files, ["layer.json", "report.json", "report.txt"]);
     let text = fs::read_to_string(folder.path().join("report.txt")).expect("a report");
-    assert!(
-        text.contains("VkInstance") && text.contains("findings: none"),
-        "{text}"
-    );
+    assert!(text.contains("VkInstance") && text.contains("findings: none"), "{text}");
     let report = fs::read(folder.path().join("report.json")).expect("a report");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
     let instance = &report["program"]["instances"][0];
@@ -83,20 +76,12 @@ fn vulkaninfo_says_the_same_and_its_driver_is_counted() {
         let row = kinds.iter().find(|row| row["kind"] == kind);
         row.unwrap_or_else(|| panic!("{kind} in {kinds:?}")).clone()
     };
-    for row in [
-        row(&instance["kinds"], "VkInstance"),
-        row(&instance["devices"][0]["kinds"], "VkDevice"),
-    ] {
+    for row in [row(&instance["kinds"], "VkInstance"), row(&instance["devices"][0]["kinds"], "VkDevice")] {
         // lavapipe takes memory for both, and vulkaninfo destroys both.
         assert!(row["total_bytes"].as_u64() > Some(0), "{row}");
         assert!(row["peak_bytes"].as_u64() > Some(0), "{row}");
         assert!(row["objects_created"].as_u64() > Some(0), "{row}");
-        for nothing in [
-            "live_bytes",
-            "live_blocks",
-            "objects_alive",
-            "foreign_commands",
-        ] {
+        for nothing in ["live_bytes", "live_blocks", "objects_alive", "foreign_commands"] {
             assert_eq!(row[nothing], 0, "{row}");
         }
     }

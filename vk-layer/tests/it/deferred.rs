@@ -15,15 +15,7 @@ type Handle = *mut c_void;
 
 /// Creates three pipelines, of which the second fails, and destroys the others, with these callbacks and in this way.
 fn pipelines(device: Handle, layer: &Layer, callbacks: *const RawCallbacks, way: Way) {
-    type Create = unsafe extern "system" fn(
-        Handle,
-        u64,
-        u64,
-        u32,
-        *const c_void,
-        *const RawCallbacks,
-        *mut u64,
-    ) -> i32;
+    type Create = unsafe extern "system" fn(Handle, u64, u64, u32, *const c_void, *const RawCallbacks, *mut u64) -> i32;
     type CreateOperation = unsafe extern "system" fn(Handle, *const RawCallbacks, *mut u64) -> i32;
     type OnOperation = unsafe extern "system" fn(Handle, u64) -> i32;
     let function = |name| layer.of_device(device, name).expect("the driver has it");
@@ -46,17 +38,7 @@ fn pipelines(device: Handle, layer: &Layer, callbacks: *const RawCallbacks, way:
         assert_eq!(result, 0);
     }
     // SAFETY: a live device, room for three, and callbacks that outlive all.
-    let created = unsafe {
-        create(
-            device,
-            operation,
-            0,
-            3,
-            ptr::null(),
-            callbacks,
-            pipelines.as_mut_ptr(),
-        )
-    };
+    let created = unsafe { create(device, operation, 0, 3, ptr::null(), callbacks, pipelines.as_mut_ptr()) };
     if way == Way::AtOnce {
         assert_eq!(created, -1, "the driver's answer comes through");
     } else if way == Way::Polled {
@@ -106,12 +88,7 @@ fn pipelines(device: Handle, layer: &Layer, callbacks: *const RawCallbacks, way:
         created.extend([more[0], more[2]]);
     }
     if way != Way::AtOnce {
-        destroy_object(
-            function(c"vkDestroyDeferredOperationKHR"),
-            device,
-            operation,
-            NONE,
-        );
+        destroy_object(function(c"vkDestroyDeferredOperationKHR"), device, operation, NONE);
     }
     if way != Way::LeftAlive {
         for pipeline in created {
@@ -168,12 +145,7 @@ fn ly16_each_object_of_a_command_that_failed_in_part_counts() {
     };
     assert_row(
         of_device(&report, "VkPipeline"),
-        [
-            ("objects_created", 4),
-            ("objects_alive", 0),
-            ("total_blocks", 4),
-            ("live_blocks", 0),
-        ],
+        [("objects_created", 4), ("objects_alive", 0), ("total_blocks", 4), ("live_blocks", 0)],
     );
     // The driver reports refused memory, though none was refused.
     assert!(!report["findings"].to_string().contains("violation"));
@@ -181,14 +153,7 @@ fn ly16_each_object_of_a_command_that_failed_in_part_counts() {
 
 #[test]
 fn ly16_what_a_refused_command_did_not_write_is_no_object() {
-    type Create = unsafe extern "system" fn(
-        Handle,
-        u64,
-        u32,
-        *const c_void,
-        *const RawCallbacks,
-        *mut u64,
-    ) -> i32;
+    type Create = unsafe extern "system" fn(Handle, u64, u32, *const c_void, *const RawCallbacks, *mut u64) -> i32;
     let test = "ly16_what_a_refused_command_did_not_write_is_no_object";
     let Some(report) = report_of(test, &[], || {
         let layer = Layer::new();
@@ -202,11 +167,7 @@ fn ly16_what_a_refused_command_did_not_write_is_no_object() {
         let at = pipelines.as_mut_ptr();
         // SAFETY: a live device, and room for two.
         let result = unsafe { create(device, 0, 2, ptr::null(), NONE, at) };
-        assert_eq!(
-            result,
-            driver::VALIDATION_FAILED,
-            "the driver's answer comes through"
-        );
+        assert_eq!(result, driver::VALIDATION_FAILED, "the driver's answer comes through");
         layer.destroy_device(device, NONE);
         layer.destroy_instance(instance, NONE);
     }) else {
@@ -220,12 +181,7 @@ fn ly16_what_a_refused_command_did_not_write_is_no_object() {
 
 #[test]
 fn ly16_each_object_of_a_list_counts() {
-    type Create = unsafe extern "system" fn(
-        Handle,
-        *const c_void,
-        *const RawCallbacks,
-        *mut BinaryList,
-    ) -> i32;
+    type Create = unsafe extern "system" fn(Handle, *const c_void, *const RawCallbacks, *mut BinaryList) -> i32;
     let test = "ly16_each_object_of_a_list_counts";
     let Some(report) = report_of(test, &[], || {
         let layer = Layer::new();
@@ -236,22 +192,13 @@ fn ly16_each_object_of_a_list_counts() {
         // SAFETY: the command has this signature.
         let create = unsafe { transmute::<VoidFunction, Create>(create) };
         let mut binaries = [0; 2];
-        let mut list = BinaryList {
-            s_type: 1_000_483_003,
-            p_next: ptr::null(),
-            count: 2,
-            handles: binaries.as_mut_ptr(),
-        };
+        let mut list =
+            BinaryList { s_type: 1_000_483_003, p_next: ptr::null(), count: 2, handles: binaries.as_mut_ptr() };
         // SAFETY: a live device, and room for two.
         let result = unsafe { create(device, ptr::null(), NONE, &raw mut list) };
         assert_eq!(result, 0);
         for binary in binaries {
-            destroy_object(
-                function(c"vkDestroyPipelineBinaryKHR"),
-                device,
-                binary,
-                NONE,
-            );
+            destroy_object(function(c"vkDestroyPipelineBinaryKHR"), device, binary, NONE);
         }
         layer.destroy_device(device, NONE);
         layer.destroy_instance(instance, NONE);
@@ -260,12 +207,7 @@ fn ly16_each_object_of_a_list_counts() {
     };
     assert_row(
         of_device(&report, "VkPipelineBinaryKHR"),
-        [
-            ("objects_created", 2),
-            ("objects_alive", 0),
-            ("total_blocks", 2),
-            ("live_blocks", 0),
-        ],
+        [("objects_created", 2), ("objects_alive", 0), ("total_blocks", 2), ("live_blocks", 0)],
     );
     assert_eq!(report["findings"], json!([]), "{report}");
 }
@@ -288,12 +230,7 @@ fn assert_deferred_counts(test: &str, way: Way) {
     };
     assert_row(
         of_device(&report, "VkPipeline"),
-        [
-            ("objects_created", 4),
-            ("objects_alive", 0),
-            ("total_blocks", 4),
-            ("live_blocks", 0),
-        ],
+        [("objects_created", 4), ("objects_alive", 0), ("total_blocks", 4), ("live_blocks", 0)],
     );
     // The checker suspects a driver that works outside of commands.
     if way != Way::Polled {
@@ -309,12 +246,7 @@ fn ly16_an_operation_that_is_used_again_counts_the_new_objects() {
     };
     assert_row(
         of_device(&report, "VkPipeline"),
-        [
-            ("objects_created", 8),
-            ("objects_alive", 0),
-            ("total_blocks", 8),
-            ("live_blocks", 0),
-        ],
+        [("objects_created", 8), ("objects_alive", 0), ("total_blocks", 8), ("live_blocks", 0)],
     );
     assert_eq!(report["findings"], json!([]), "{report}");
 }
@@ -327,21 +259,9 @@ fn ly16_deferred_objects_that_are_left_are_said() {
     };
     assert_row(
         of_device(&report, "VkPipeline"),
-        [
-            ("objects_created", 4),
-            ("objects_alive", 4),
-            ("total_blocks", 4),
-            ("live_blocks", 4),
-        ],
+        [("objects_created", 4), ("objects_alive", 4), ("total_blocks", 4), ("live_blocks", 4)],
     );
     let findings = report["findings"].as_array().expect("findings");
-    let left: Vec<_> = findings
-        .iter()
-        .map(|finding| (finding["kind"].as_str(), finding["owner"].as_str()))
-        .collect();
-    assert_eq!(
-        left,
-        [(Some("LiveAtEnd"), Some("VkPipeline")); 2],
-        "{report}"
-    );
+    let left: Vec<_> = findings.iter().map(|finding| (finding["kind"].as_str(), finding["owner"].as_str())).collect();
+    assert_eq!(left, [(Some("LiveAtEnd"), Some("VkPipeline")); 2], "{report}");
 }

@@ -1,4 +1,5 @@
-//! Every command without a `pAllocator` that Vulkan's headers have, called through the layer onto a driver that records its arguments.
+//! Every command without a `pAllocator` that Vulkan's headers have, called through the layer onto a driver that records
+//! its arguments.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,9 +13,7 @@ use vk_callbacks::CommandRow;
 use vk_callbacks::commands::CommandLevel;
 use vk_callbacks::raw::RawCallbacks;
 
-use crate::driver::{
-    CreateInfo, Layer, Link, LinkInfo, VoidFunction, next_device_proc_addr, next_instance_proc_addr,
-};
+use crate::driver::{CreateInfo, Layer, Link, LinkInfo, VoidFunction, next_device_proc_addr, next_instance_proc_addr};
 use crate::headers::folder;
 use crate::judging::report_of;
 
@@ -187,20 +186,14 @@ fn is_of_device(name: &str) -> bool {
     CommandRow::of(name).level == CommandLevel::Device
 }
 
-unsafe extern "system" fn instance_proc_addr(
-    instance: Handle,
-    name: *const c_char,
-) -> Option<VoidFunction> {
+unsafe extern "system" fn instance_proc_addr(instance: Handle, name: *const c_char) -> Option<VoidFunction> {
     // SAFETY: a name as Vulkan has it.
     let text = unsafe { CStr::from_ptr(name) }.to_str().expect("a name");
     // SAFETY: the same call.
     recorded(text).or_else(|| unsafe { next_instance_proc_addr(instance, name) })
 }
 
-unsafe extern "system" fn device_proc_addr(
-    device: Handle,
-    name: *const c_char,
-) -> Option<VoidFunction> {
+unsafe extern "system" fn device_proc_addr(device: Handle, name: *const c_char) -> Option<VoidFunction> {
     // SAFETY: a name as Vulkan has it.
     let text = unsafe { CStr::from_ptr(name) }.to_str().expect("a name");
     let recorded = recorded(text).filter(|_| is_of_device(text));
@@ -256,11 +249,8 @@ fn wn7_every_command_reaches_the_driver_with_its_arguments() {
     }
     report_of(test, &[("BRACKETS", "all")], || {
         let hooked = call_all();
-        let floats: Vec<_> = COMMANDS
-            .iter()
-            .filter(|(_, kinds)| kinds.contains(&Kind::Float))
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let floats: Vec<_> =
+            COMMANDS.iter().filter(|(_, kinds)| kinds.contains(&Kind::Float)).map(|(name, _)| name.as_str()).collect();
         for known in [
             "vkCmdSetDepthBias",
             "vkCmdSetDepthBounds",
@@ -270,10 +260,7 @@ fn wn7_every_command_reaches_the_driver_with_its_arguments() {
         ] {
             assert!(floats.contains(&known), "{known} in {floats:?}");
         }
-        assert!(
-            floats.iter().all(|name| hooked.contains(name)),
-            "{floats:?}"
-        );
+        assert!(floats.iter().all(|name| hooked.contains(name)), "{floats:?}");
         println!("{} of {} commands are hooked", hooked.len(), COMMANDS.len());
         assert!(hooked.len() > 400, "{} of {}", hooked.len(), COMMANDS.len());
     });

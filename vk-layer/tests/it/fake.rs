@@ -12,8 +12,8 @@ use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{Bridge, CommandRow};
 
 use crate::driver::{
-    CreateInfo, LINK, Layer, LinkInfo, VoidFunction, create_object, destroy, destroy_object, draw,
-    fail_creation, interface, looked_up, seen,
+    CreateInfo, LINK, Layer, LinkInfo, VoidFunction, create_object, destroy, destroy_object, draw, fail_creation,
+    interface, looked_up, seen,
 };
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -67,12 +67,9 @@ fn ly1_the_negotiation_answers_version_2_or_refuses() {
 
 #[test]
 fn ly2_the_chain_is_followed_and_a_failed_create_registers_nothing() {
-    type Create =
-        unsafe extern "system" fn(*const c_void, *const RawCallbacks, *mut *mut c_void) -> i32;
+    type Create = unsafe extern "system" fn(*const c_void, *const RawCallbacks, *mut *mut c_void) -> i32;
     let layer = Layer::new();
-    let function = layer
-        .of_instance(ptr::null_mut(), c"vkCreateInstance")
-        .expect("a hook");
+    let function = layer.of_instance(ptr::null_mut(), c"vkCreateInstance").expect("a hook");
     // SAFETY: the command has this signature.
     let create = unsafe { transmute::<VoidFunction, Create>(function) };
     let mut chain = LinkInfo::new(48, &LINK);
@@ -93,11 +90,7 @@ fn ly2_the_chain_is_followed_and_a_failed_create_registers_nothing() {
     let instance = layer.create_instance(NONE).expect("an instance");
     let names: Vec<_> = looked_up().into_iter().map(|(name, _)| name).collect();
     let of_devices = |name: &String| CommandRow::of(name).level == CommandLevel::Device;
-    assert_eq!(
-        names.iter().find(|name| of_devices(name)),
-        None,
-        "{names:?}"
-    );
+    assert_eq!(names.iter().find(|name| of_devices(name)), None, "{names:?}");
     fail_creation(true);
     assert_eq!(layer.create_device(instance, NONE), Err(-3));
     fail_creation(false);
@@ -109,27 +102,14 @@ fn ly2_the_chain_is_followed_and_a_failed_create_registers_nothing() {
     layer.destroy_device(device, NONE);
     layer.destroy_instance(instance, NONE);
     let names: Vec<_> = seen().into_iter().map(|seen| seen.command).collect();
-    assert_eq!(
-        names,
-        [
-            "vkCreateInstance",
-            "vkCreateDevice",
-            "vkCreateDevice",
-            "vkDestroyDevice",
-            "vkDestroyInstance"
-        ]
-    );
+    assert_eq!(names, ["vkCreateInstance", "vkCreateDevice", "vkCreateDevice", "vkDestroyDevice", "vkDestroyInstance"]);
 }
 
 #[test]
 fn ly3_a_name_is_hooked_where_the_next_layer_has_it_and_else_answered_as_there() {
     let layer = Layer::new();
     assert!(layer.of_instance(ptr::null_mut(), c"vkNoSuch").is_none());
-    assert!(
-        layer
-            .of_instance(ptr::null_mut(), c"vkCreateBuffer")
-            .is_none()
-    );
+    assert!(layer.of_instance(ptr::null_mut(), c"vkCreateBuffer").is_none());
     let instance = layer.create_instance(NONE).expect("an instance");
     let device = layer.create_device(instance, NONE).expect("a device");
     // The driver has these and no others, of the device.
@@ -153,51 +133,22 @@ fn ly3_a_name_is_hooked_where_the_next_layer_has_it_and_else_answered_as_there()
     ];
     for row in CommandRow::all() {
         let name = CString::new(row.name).expect("a name");
-        assert_eq!(
-            layer.of_device(device, &name).is_some(),
-            there.contains(&row.name),
-            "{}",
-            row.name
-        );
+        assert_eq!(layer.of_device(device, &name).is_some(), there.contains(&row.name), "{}", row.name);
     }
     let drawn = layer.of_device(device, c"vkCmdDraw").expect("the driver's");
     assert_eq!(drawn as usize, draw as *const () as usize);
     assert!(layer.of_device(device, c"vkCmdDispatch").is_none());
-    assert!(
-        layer
-            .of_instance(instance, c"vkCreateWaylandSurfaceKHR")
-            .is_none()
-    );
+    assert!(layer.of_instance(instance, c"vkCreateWaylandSurfaceKHR").is_none());
     // As the loader's end of the chain: these without an instance, or with one that is gone, and no other.
     let unknown = ptr::from_ref(&0_usize).cast_mut().cast();
-    for handle in [
-        ptr::null_mut(),
-        unknown,
-        ptr::without_provenance_mut(8),
-        instance,
-    ] {
-        for name in [
-            c"vkGetInstanceProcAddr",
-            c"vkCreateInstance",
-            c"vkCreateDevice",
-        ] {
-            assert!(
-                layer.of_instance(handle, name).is_some(),
-                "{name:?} {handle:?}"
-            );
+    for handle in [ptr::null_mut(), unknown, ptr::without_provenance_mut(8), instance] {
+        for name in [c"vkGetInstanceProcAddr", c"vkCreateInstance", c"vkCreateDevice"] {
+            assert!(layer.of_instance(handle, name).is_some(), "{name:?} {handle:?}");
         }
     }
     for handle in [ptr::null_mut(), unknown] {
-        for name in [
-            c"vkGetDeviceProcAddr",
-            c"vkDestroyInstance",
-            c"vkEnumerateInstanceVersion",
-            c"vkCreateBuffer",
-        ] {
-            assert!(
-                layer.of_instance(handle, name).is_none(),
-                "{name:?} {handle:?}"
-            );
+        for name in [c"vkGetDeviceProcAddr", c"vkDestroyInstance", c"vkEnumerateInstanceVersion", c"vkCreateBuffer"] {
+            assert!(layer.of_instance(handle, name).is_none(), "{name:?} {handle:?}");
         }
     }
     layer.destroy_device(device, NONE);
@@ -207,19 +158,13 @@ fn ly3_a_name_is_hooked_where_the_next_layer_has_it_and_else_answered_as_there()
 #[test]
 fn ly4_objects_are_found_by_their_first_word_however_many_there_are() {
     let layer = Layer::new();
-    let instances: Vec<_> = (0..600)
-        .map(|_| layer.create_instance(NONE).expect("an instance"))
-        .collect();
-    let devices: Vec<_> = instances
-        .iter()
-        .map(|instance| layer.create_device(*instance, NONE).expect("a device"))
-        .collect();
+    let instances: Vec<_> = (0..600).map(|_| layer.create_instance(NONE).expect("an instance")).collect();
+    let devices: Vec<_> =
+        instances.iter().map(|instance| layer.create_device(*instance, NONE).expect("a device")).collect();
     seen();
     for device in devices.iter().rev() {
         let create = layer.of_device(*device, c"vkCreateBuffer").expect("a hook");
-        let destroy = layer
-            .of_device(*device, c"vkDestroyBuffer")
-            .expect("a hook");
+        let destroy = layer.of_device(*device, c"vkDestroyBuffer").expect("a hook");
         let buffer = create_object(create, *device, NONE).expect("a buffer");
         destroy_object(destroy, *device, buffer, NONE);
         layer.destroy_device(*device, NONE);
@@ -230,9 +175,7 @@ fn ly4_objects_are_found_by_their_first_word_however_many_there_are() {
     assert_eq!(seen().len(), 600 * 4);
     // Destroying NULL ends no object.
     let instance = layer.create_instance(NONE).expect("an instance");
-    let function = layer
-        .of_instance(instance, c"vkDestroyInstance")
-        .expect("a hook");
+    let function = layer.of_instance(instance, c"vkDestroyInstance").expect("a hook");
     seen();
     destroy(function, ptr::null_mut(), NONE);
     assert_eq!(seen(), []);
@@ -247,10 +190,7 @@ fn ly12_what_the_loader_creates_gets_what_the_program_passed() {
     seen();
     for (create_name, destroy_name) in [
         (c"vkCreateXcbSurfaceKHR", c"vkDestroySurfaceKHR"),
-        (
-            c"vkCreateDebugUtilsMessengerEXT",
-            c"vkDestroyDebugUtilsMessengerEXT",
-        ),
+        (c"vkCreateDebugUtilsMessengerEXT", c"vkDestroyDebugUtilsMessengerEXT"),
     ] {
         let create = layer.of_instance(instance, create_name).expect("a hook");
         let destroy = layer.of_instance(instance, destroy_name).expect("a hook");
@@ -274,10 +214,8 @@ fn ly13_what_was_created_with_our_callbacks_is_destroyed_with_them() {
     let device = layer.create_device(instance, NONE).expect("a device");
     let of_device = user_data("vkCreateDevice").expect("callbacks");
     let mut kinds = vec![of_instance, of_device];
-    for (create_name, destroy_name) in [
-        (c"vkCreateBuffer", c"vkDestroyBuffer"),
-        (c"vkAllocateMemory", c"vkFreeMemory"),
-    ] {
+    for (create_name, destroy_name) in [(c"vkCreateBuffer", c"vkDestroyBuffer"), (c"vkAllocateMemory", c"vkFreeMemory")]
+    {
         let create = layer.of_device(device, create_name).expect("a hook");
         let destroy = layer.of_device(device, destroy_name).expect("a hook");
         let object = create_object(create, device, NONE).expect("an object");
@@ -327,23 +265,12 @@ fn the_programs_own_callbacks_reach_the_driver_as_they_are() {
 
 #[test]
 fn pipelines_of_a_command_that_failed_in_part_are_destroyed_as_they_were_created() {
-    type Create = unsafe extern "system" fn(
-        *mut c_void,
-        u64,
-        u32,
-        *const c_void,
-        *const RawCallbacks,
-        *mut u64,
-    ) -> i32;
+    type Create = unsafe extern "system" fn(*mut c_void, u64, u32, *const c_void, *const RawCallbacks, *mut u64) -> i32;
     let layer = Layer::new();
     let instance = layer.create_instance(NONE).expect("an instance");
     let device = layer.create_device(instance, NONE).expect("a device");
-    let create = layer
-        .of_device(device, c"vkCreateComputePipelines")
-        .expect("a hook");
-    let destroy = layer
-        .of_device(device, c"vkDestroyPipeline")
-        .expect("a hook");
+    let create = layer.of_device(device, c"vkCreateComputePipelines").expect("a hook");
+    let destroy = layer.of_device(device, c"vkDestroyPipeline").expect("a hook");
     // SAFETY: the command has this signature.
     let create = unsafe { transmute::<VoidFunction, Create>(create) };
     let mut pipelines = [1_u64; 3];

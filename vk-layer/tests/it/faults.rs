@@ -78,11 +78,9 @@ fn ly52_what_malloc_gave_and_callbacks_free_is_reported_and_not_freed() {
         };
         let findings = report["findings"].as_array().expect("findings");
         let count = |kind: &str, command: &str, owner: &str| -> u64 {
-            let rows = findings.iter().filter(|row| {
-                row["kind"] == kind && row["command"] == command && row["owner"] == owner
-            });
-            rows.map(|row| row["count"].as_u64().expect("a number"))
-                .sum()
+            let rows =
+                findings.iter().filter(|row| row["kind"] == kind && row["command"] == command && row["owner"] == owner);
+            rows.map(|row| row["count"].as_u64().expect("a number")).sum()
         };
         for kind in ["FreedUnknown", "ReallocatedUnknown"] {
             assert_eq!(count(kind, "vkCreateInstance", "VkInstance"), 1, "{report}");
@@ -126,24 +124,16 @@ fn ly14_a_second_set_of_callbacks_hears_its_notifications_with_and_without_fault
     }
     let test = "ly14_a_second_set_of_callbacks_hears_its_notifications_with_and_without_faults";
     for fail_application in ["false", "true"] {
-        let settings = [
-            ("FAIL", "nth=1000000"),
-            ("FAIL_APPLICATION", fail_application),
-        ];
+        let settings = [("FAIL", "nth=1000000"), ("FAIL_APPLICATION", fail_application)];
         let report = report_of(test, &settings, || {
             let layer = Layer::new();
             let instance = layer.create_instance(NONE).expect("an instance");
             let mut own = OwnCallbacks::default();
             let first = own.raw();
-            let second = RawCallbacks {
-                pfn_internal_allocation: Some(notified),
-                pfn_internal_free: Some(notified),
-                ..first
-            };
+            let second =
+                RawCallbacks { pfn_internal_allocation: Some(notified), pfn_internal_free: Some(notified), ..first };
             for raw in [first, second] {
-                let device = layer
-                    .create_device(instance, &raw const raw)
-                    .expect("a device");
+                let device = layer.create_device(instance, &raw const raw).expect("a device");
                 let passed = device_callbacks().expect("callbacks");
                 if let Some(notify) = passed.pfn_internal_allocation {
                     // SAFETY: as a driver, of a device that lives.

@@ -41,23 +41,15 @@ fn ly37_a_forked_child_reports_what_is_its_own() {
         .collect();
     // The parent, and the child with an instance: not the one without.
     assert_eq!(names.len(), 2, "{names:?}");
-    let mut reports: Vec<Value> = names
-        .iter()
-        .map(|path| serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON"))
-        .collect();
+    let mut reports: Vec<Value> =
+        names.iter().map(|path| serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON")).collect();
     reports.sort_by_key(|report| report["source"]["commands"].as_u64());
     let [of_child, of_parent] = &*reports else {
         unreachable!("two, as above");
     };
     assert_eq!(of_child["source"]["commands"], 2, "{of_child}");
-    assert_eq!(
-        of_child["program"]["instances"].as_array().map(Vec::len),
-        Some(1)
-    );
-    assert_eq!(
-        of_child["program"]["instances"][0]["devices"],
-        Value::Array(vec![])
-    );
+    assert_eq!(of_child["program"]["instances"].as_array().map(Vec::len), Some(1));
+    assert_eq!(of_child["program"]["instances"][0]["devices"], Value::Array(vec![]));
     // What the parent's checker has on record is live there, and was not left by the child.
     assert_eq!(of_child["findings"], Value::Array(vec![]));
     assert_eq!(of_parent["source"]["commands"], 5, "{of_parent}");
@@ -65,7 +57,8 @@ fn ly37_a_forked_child_reports_what_is_its_own() {
     assert!(kinds.to_string().contains("VkBuffer"), "{of_parent}");
 }
 
-/// Whatever the layer keeps for a process: a child reports what a process of its own reports that does as much, whatever its parent did.
+/// Whatever the layer keeps for a process: a child reports what a process of its own reports that does as much,
+/// whatever its parent did.
 #[test]
 fn ly37_the_report_of_a_forked_child_is_that_of_a_process_of_its_own() {
     const HAS_PARENT: &str = "STEWARD_TEST_HAS_PARENT";
@@ -134,18 +127,10 @@ fn end_all_and_leave_some() {
 
 /// The lines of the reports, and the number of a trace's, without what no two processes have in common.
 fn lines_of_all(folder: &Path) -> Vec<String> {
-    const OWN: [&str; 6] = [
-        "\"address\"",
-        "\"first_serial\"",
-        "\"handle\"",
-        "\"mappings_",
-        "\"nanoseconds\"",
-        "process",
-    ];
+    const OWN: [&str; 6] =
+        ["\"address\"", "\"first_serial\"", "\"handle\"", "\"mappings_", "\"nanoseconds\"", "process"];
     let entries = fs::read_dir(folder).expect("a folder");
-    let mut files: Vec<_> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
     files.sort();
     let mut lines = Vec::new();
     for file in files {
@@ -287,24 +272,16 @@ fn ly37_a_child_writes_its_report_though_a_thread_of_the_parent_held_the_error_o
     layer.destroy_instance(instance, NONE);
 }
 
-/// At the fork a thread of the parent is in the middle of noting what a deferred operation has created: the child, which lacks that thread,
-/// notes it itself.
+/// At the fork a thread of the parent is in the middle of noting what a deferred operation has created: the child,
+/// which lacks that thread, notes it itself.
 #[test]
 fn lc9_a_child_notes_what_was_deferred_though_a_thread_of_the_parent_was_noting_it() {
     static IS_NOTING: Barrier = Barrier::new(2);
     static IS_OVER: Barrier = Barrier::new(2);
     static OPERATION: AtomicU64 = AtomicU64::new(0);
-    type Create = unsafe extern "system" fn(
-        *mut c_void,
-        u64,
-        u64,
-        u32,
-        *const c_void,
-        *const RawCallbacks,
-        *mut u64,
-    ) -> i32;
-    type CreateOperation =
-        unsafe extern "system" fn(*mut c_void, *const RawCallbacks, *mut u64) -> i32;
+    type Create =
+        unsafe extern "system" fn(*mut c_void, u64, u64, u32, *const c_void, *const RawCallbacks, *mut u64) -> i32;
+    type CreateOperation = unsafe extern "system" fn(*mut c_void, *const RawCallbacks, *mut u64) -> i32;
     type OnOperation = unsafe extern "system" fn(*mut c_void, u64) -> i32;
     let test = "lc9_a_child_notes_what_was_deferred_though_a_thread_of_the_parent_was_noting_it";
     if !Child::is_child(test) {
@@ -324,11 +301,7 @@ fn lc9_a_child_notes_what_was_deferred_though_a_thread_of_the_parent_was_noting_
     let create_operation = function(c"vkCreateDeferredOperationKHR");
     // SAFETY: the command has this signature.
     let create_operation = unsafe { transmute::<VoidFunction, CreateOperation>(create_operation) };
-    let [join, result] = [
-        c"vkDeferredOperationJoinKHR",
-        c"vkGetDeferredOperationResultKHR",
-    ]
-    .map(|name| {
+    let [join, result] = [c"vkDeferredOperationJoinKHR", c"vkGetDeferredOperationResultKHR"].map(|name| {
         // SAFETY: the commands have this signature.
         unsafe { transmute::<VoidFunction, OnOperation>(function(name)) }
     });
@@ -411,10 +384,7 @@ fn ly35_a_limit_of_file_sizes_leaves_files_out_and_the_program_goes_on() {
         assert!(!state.exists() && !json.exists(), "{done}");
         return;
     };
-    let limit = libc::rlimit {
-        rlim_cur: 64,
-        rlim_max: 64,
-    };
+    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
     // SAFETY: a limit of this process alone.
     let set = unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
     assert_eq!(set, 0);

@@ -12,7 +12,8 @@ use crate::judging::report_of;
 const NONE: *const RawCallbacks = ptr::null();
 static SEEN: AtomicU32 = AtomicU32::new(0);
 
-/// Never inlined: its address is compared, and an optimising compiler makes copies of small functions, each with its own.
+/// Never inlined: its address is compared, and an optimising compiler makes copies of small functions, each with its
+/// own.
 #[inline(never)]
 extern "C" fn handler(_: i32) {
     SEEN.fetch_add(1, Ordering::Relaxed);
@@ -43,21 +44,15 @@ fn set_handler(signal: i32) {
 
 #[test]
 fn ly32_handlers_come_with_a_guard_and_the_first_instance_and_pass_on_what_is_not_theirs() {
-    let test =
-        "ly32_handlers_come_with_a_guard_and_the_first_instance_and_pass_on_what_is_not_theirs";
+    let test = "ly32_handlers_come_with_a_guard_and_the_first_instance_and_pass_on_what_is_not_theirs";
     for guard in ["strict", ""] {
         let report = report_of(test, &[("GUARD", guard)], || {
-            let is_guarded =
-                std::env::var_os("VK_STEWARD_MEMORY_GUARD").is_some_and(|set| set == "strict");
+            let is_guarded = std::env::var_os("VK_STEWARD_MEMORY_GUARD").is_some_and(|set| set == "strict");
             let others = [libc::SIGTERM, libc::SIGINT, libc::SIGUSR1, libc::SIGUSR2];
             set_handler(libc::SIGSEGV);
             others.into_iter().for_each(set_handler);
             let layer = Layer::new();
-            assert_eq!(
-                handler_of(libc::SIGSEGV),
-                own_handler(),
-                "before an instance"
-            );
+            assert_eq!(handler_of(libc::SIGSEGV), own_handler(), "before an instance");
             let instance = layer.create_instance(NONE).expect("an instance");
             assert_eq!(handler_of(libc::SIGSEGV) != own_handler(), is_guarded);
             for other in others {

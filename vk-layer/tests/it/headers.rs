@@ -13,19 +13,12 @@ pub(crate) fn folder() -> Option<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
     let list = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    for registry in home
-        .into_iter()
-        .flat_map(|home| list(home.join("registry/src")))
-    {
+    for registry in home.into_iter().flat_map(|home| list(home.join("registry/src"))) {
         let crates = list(registry.path());
-        let named =
-            crates.filter(|entry| entry.file_name().to_string_lossy().starts_with("vk-mem-"));
-        folders
-            .extend(named.map(|entry| entry.path().join("vendor/Vulkan-Headers/include/vulkan")));
+        let named = crates.filter(|entry| entry.file_name().to_string_lossy().starts_with("vk-mem-"));
+        folders.extend(named.map(|entry| entry.path().join("vendor/Vulkan-Headers/include/vulkan")));
     }
-    folders
-        .into_iter()
-        .find(|folder| folder.join("vulkan_core.h").is_file())
+    folders.into_iter().find(|folder| folder.join("vulkan_core.h").is_file())
 }
 
 #[test]
@@ -58,9 +51,7 @@ fn ly11_every_command_with_callbacks_has_the_signature_of_the_headers() {
         let signature = row.signature.expect("a signature");
         assert_eq!(parameters, shape(signature), "{name}, {signature:?}");
         // The parameters of both are alike: what the last one points to is not.
-        let is_list = types
-            .get(name)
-            .is_some_and(|last| last.contains("HandlesInfo"));
+        let is_list = types.get(name).is_some_and(|last| last.contains("HandlesInfo"));
         assert_eq!(is_list, signature == CommandSignature::CreateList, "{name}");
     }
 }
@@ -81,16 +72,12 @@ fn kind(parameter: &str) -> &'static str {
 fn shape(signature: CommandSignature) -> &'static str {
     match signature {
         CommandSignature::CreateInstance => "pointer callbacks pointer",
-        CommandSignature::Create | CommandSignature::CreateList => {
-            "handle pointer callbacks pointer"
-        }
+        CommandSignature::Create | CommandSignature::CreateList => "handle pointer callbacks pointer",
         CommandSignature::CreateWithoutInfo => "handle callbacks pointer",
         CommandSignature::CreateForDisplay => "handle handle pointer callbacks pointer",
         CommandSignature::CreateMany => "handle count pointer callbacks pointer",
         CommandSignature::CreatePipelines => "handle handle count pointer callbacks pointer",
-        CommandSignature::CreateDeferredPipelines => {
-            "handle handle handle count pointer callbacks pointer"
-        }
+        CommandSignature::CreateDeferredPipelines => "handle handle handle count pointer callbacks pointer",
         CommandSignature::Destroy => "handle handle callbacks",
         CommandSignature::Release => "handle pointer callbacks",
         CommandSignature::DestroyParent => "handle callbacks",

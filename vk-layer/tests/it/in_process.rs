@@ -14,8 +14,7 @@ use vk_report::report::Report;
 use vk_report::report::origins::{SiteRecorder, StackCapture};
 
 use crate::driver::{
-    create_object, create_without_table, destroy, destroy_object, next_device_proc_addr,
-    next_instance_proc_addr,
+    create_object, create_without_table, destroy, destroy_object, next_device_proc_addr, next_instance_proc_addr,
 };
 
 const NONE: *const RawCallbacks = ptr::null();
@@ -24,10 +23,8 @@ type Enumerate = unsafe extern "system" fn(Handle, *mut u32, *mut c_void) -> i32
 type GetQueue = unsafe extern "system" fn(Handle, u32, u32, *mut Handle);
 type GetQueue2 = unsafe extern "system" fn(Handle, *const c_void, *mut Handle);
 type Allocate = unsafe extern "system" fn(Handle, *const c_void, *mut Handle) -> i32;
-type Create =
-    unsafe extern "system" fn(Handle, *const c_void, *const RawCallbacks, *mut Handle) -> i32;
-type CreateInstance =
-    unsafe extern "system" fn(*const c_void, *const RawCallbacks, *mut Handle) -> i32;
+type Create = unsafe extern "system" fn(Handle, *const c_void, *const RawCallbacks, *mut Handle) -> i32;
+type CreateInstance = unsafe extern "system" fn(*const c_void, *const RawCallbacks, *mut Handle) -> i32;
 type Submit = unsafe extern "system" fn(Handle, u32, *const c_void, u64) -> i32;
 
 /// A dispatchable handle of a driver, whose first word it leaves to the loader.
@@ -38,10 +35,7 @@ fn dispatchable() -> Handle {
 unsafe extern "system" fn enumerate(_: Handle, count: *mut u32, out: *mut c_void) -> i32 {
     if !out.is_null() {
         // SAFETY: the caller's array of two handles.
-        unsafe {
-            out.cast::<[Handle; 2]>()
-                .write([(); 2].map(|()| dispatchable()))
-        };
+        unsafe { out.cast::<[Handle; 2]>().write([(); 2].map(|()| dispatchable())) };
     }
     // SAFETY: the caller's number.
     unsafe { count.write(2) };
@@ -53,13 +47,7 @@ unsafe extern "system" fn groups(_: Handle, count: *mut u32, out: *mut c_void) -
     // SAFETY: the caller's number.
     unsafe { count.write(1) };
     let [first, second] = [(); 2].map(|()| dispatchable());
-    let group = [
-        0,
-        0,
-        2,
-        first.expose_provenance(),
-        second.expose_provenance(),
-    ];
+    let group = [0, 0, 2, first.expose_provenance(), second.expose_provenance()];
     // SAFETY: the caller's array of one group: two words of its head, the count, the first of its handles.
     unsafe { out.cast::<[usize; 5]>().write(group) };
     0
@@ -145,13 +133,7 @@ impl Program {
         let mut instance = ptr::null_mut();
         let info = [1_usize, 0, 0, 0, 0, 0, 0, 0];
         let create = self.of(ptr::null_mut(), c"vkCreateInstance");
-        let result = call!(
-            create,
-            CreateInstance,
-            info.as_ptr().cast(),
-            NONE,
-            &raw mut instance
-        );
+        let result = call!(create, CreateInstance, info.as_ptr().cast(), NONE, &raw mut instance);
         assert_eq!(result, 0);
         instance
     }
@@ -161,62 +143,21 @@ impl Program {
         let mut physical = [ptr::null_mut::<c_void>(); 2];
         let mut count = 2;
         let enumerate = self.of(instance, c"vkEnumeratePhysicalDevices");
-        call!(
-            enumerate,
-            Enumerate,
-            instance,
-            &raw mut count,
-            ptr::null_mut()
-        );
-        call!(
-            enumerate,
-            Enumerate,
-            instance,
-            &raw mut count,
-            physical.as_mut_ptr().cast()
-        );
+        call!(enumerate, Enumerate, instance, &raw mut count, ptr::null_mut());
+        call!(enumerate, Enumerate, instance, &raw mut count, physical.as_mut_ptr().cast());
         let info = [3_usize, 0, 0, 0, 0, 0, 0, 0, 0];
         let create = self.of(instance, c"vkCreateDevice");
         let mut device = ptr::null_mut();
-        let result = call!(
-            create,
-            Create,
-            physical[place],
-            info.as_ptr().cast(),
-            NONE,
-            &raw mut device
-        );
+        let result = call!(create, Create, physical[place], info.as_ptr().cast(), NONE, &raw mut device);
         assert_eq!(result, 0);
         let of_device = |name| self.of_device(instance, device, name);
         let mut handles = [ptr::null_mut(); 5];
         let [queue, queue_2, buffers @ ..] = &mut handles;
-        call!(
-            of_device(c"vkGetDeviceQueue"),
-            GetQueue,
-            device,
-            0,
-            0,
-            queue
-        );
-        call!(
-            of_device(c"vkGetDeviceQueue2"),
-            GetQueue2,
-            device,
-            ptr::null(),
-            queue_2
-        );
+        call!(of_device(c"vkGetDeviceQueue"), GetQueue, device, 0, 0, queue);
+        call!(of_device(c"vkGetDeviceQueue2"), GetQueue2, device, ptr::null(), queue_2);
         let info: [u64; 4] = [40, 0, 9, 3 << 32];
         let allocate = of_device(c"vkAllocateCommandBuffers");
-        assert_eq!(
-            call!(
-                allocate,
-                Allocate,
-                device,
-                info.as_ptr().cast(),
-                buffers.as_mut_ptr()
-            ),
-            0
-        );
+        assert_eq!(call!(allocate, Allocate, device, info.as_ptr().cast(), buffers.as_mut_ptr()), 0);
         (device, handles.into())
     }
 }
@@ -233,44 +174,24 @@ fn live(program: &Program) {
     phase("devices");
     for (number, instance) in instances.into_iter().enumerate() {
         let (device, handles) = program.device(instance, number);
-        assert!(
-            handles
-                .iter()
-                .all(|handle| first_word(*handle) == device.addr())
-        );
+        assert!(handles.iter().all(|handle| first_word(*handle) == device.addr()));
         let mut group = [0_usize; 36];
         let mut count = 1;
-        for name in [
-            c"vkEnumeratePhysicalDeviceGroups",
-            c"vkEnumeratePhysicalDeviceGroupsKHR",
-        ] {
+        for name in [c"vkEnumeratePhysicalDeviceGroups", c"vkEnumeratePhysicalDeviceGroupsKHR"] {
             let enumerate = program.of(instance, name);
-            call!(
-                enumerate,
-                Enumerate,
-                instance,
-                &raw mut count,
-                group.as_mut_ptr().cast()
-            );
+            call!(enumerate, Enumerate, instance, &raw mut count, group.as_mut_ptr().cast());
             for device in &group[3..5] {
                 let device = ptr::with_exposed_provenance_mut(*device);
                 assert_eq!(first_word(device), instance.addr());
             }
         }
         phase("buffers");
-        let of_device = |name| {
-            program
-                .of_device(instance, device, name)
-                .expect("a command")
-        };
+        let of_device = |name| program.of_device(instance, device, name).expect("a command");
         let (create, end) = (of_device(c"vkCreateBuffer"), of_device(c"vkDestroyBuffer"));
-        let made: Vec<_> = (0..=number)
-            .map(|_| create_object(create, device, NONE).expect("a buffer"))
-            .collect();
+        let made: Vec<_> = (0..=number).map(|_| create_object(create, device, NONE).expect("a buffer")).collect();
         let submit = Some(of_device(c"vkQueueSubmit"));
         assert_eq!(call!(submit, Submit, handles[1], 0, ptr::null(), 0), 0);
-        made.into_iter()
-            .for_each(|buffer| destroy_object(end, device, buffer, NONE));
+        made.into_iter().for_each(|buffer| destroy_object(end, device, buffer, NONE));
         phase("devices");
         destroy(of_device(c"vkDestroyDevice"), device, NONE);
     }
@@ -289,12 +210,8 @@ fn ly83_the_layer_observes_several_instances_of_a_driver_in_one_process() {
         let json: &'static str = format!("{folder}/report.json").leak();
         let settings = Box::leak(Box::new([("json", json), ("brackets", "all")]));
         let stacks = StackCapture::new(SiteRecorder::default()).expect("memory");
-        let observation = Observation {
-            opened: Opened::Directly,
-            stacks: Some(stacks.clone()),
-            records: true,
-            settings: &*settings,
-        };
+        let observation =
+            Observation { opened: Opened::Directly, stacks: Some(stacks.clone()), records: true, settings: &*settings };
         create_without_table(true);
         // SAFETY: a driver that lives as long as the process.
         let first = unsafe { chain(end, observation.clone()) }.expect("the first");
@@ -311,19 +228,12 @@ fn ly83_the_layer_observes_several_instances_of_a_driver_in_one_process() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     // A setting of the environment is for a program's own layer.
-    let child = Child::this_test(test)
-        .env(FOLDER, folder.path())
-        .env("VK_STEWARD_MEMORY_CHECK", "false");
+    let child = Child::this_test(test).env(FOLDER, folder.path()).env("VK_STEWARD_MEMORY_CHECK", "false");
     child.run().assert_code(0);
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a file");
     let layer: Value = serde_json::from_str(&read("report.json")).expect("JSON");
     // Each device is its instance's, and what is on it.
-    for (number, instance) in layer["program"]["instances"]
-        .as_array()
-        .expect("two")
-        .iter()
-        .enumerate()
-    {
+    for (number, instance) in layer["program"]["instances"].as_array().expect("two").iter().enumerate() {
         let devices = instance["devices"].as_array().expect("a list");
         assert_eq!(devices.len(), 1, "{layer:#}");
         let kinds = devices[0]["kinds"].as_array().expect("a list");
@@ -332,23 +242,13 @@ fn ly83_the_layer_observes_several_instances_of_a_driver_in_one_process() {
         assert_eq!(buffers["total_blocks"], number + 1, "{layer:#}");
         // The exact peak, of two scopes or one.
         let peak = (number as u64 + 1) * 48;
-        assert_eq!(
-            (&buffers["peak_bytes"], &buffers["peak_slack"]),
-            (&json!(peak), &json!(0))
-        );
+        assert_eq!((&buffers["peak_bytes"], &buffers["peak_slack"]), (&json!(peak), &json!(0)));
     }
     let report: Report = serde_json::from_str(&read("report.json")).expect("a report");
     let phases: Vec<_> = report
         .phases
         .iter()
-        .map(|phase| {
-            (
-                &*phase.name,
-                phase.blocks,
-                phase.peak_bytes / 48,
-                phase.peak_slack,
-            )
-        })
+        .map(|phase| (&*phase.name, phase.blocks, phase.peak_bytes / 48, phase.peak_slack))
         .collect();
     let expected = [
         ("instances", 2, 2, 0),
@@ -359,24 +259,18 @@ fn ly83_the_layer_observes_several_instances_of_a_driver_in_one_process() {
         ("devices", 0, 3, 0),
     ];
     assert_eq!(phases, expected);
-    // Of each device: the queues, three commands for the groups and buffers, and the submit; they count beside those with callbacks.
+    // Of each device: the queues, three commands for the groups and buffers, and the submit; they count beside those
+    // with callbacks.
     let commands: u64 = report.phases.iter().map(|phase| phase.commands).sum();
     assert!(commands > 4 + 2 + 6, "{commands}");
     assert_eq!(report.fullest_phase, "devices");
     let check = report.program.and_then(|program| program.check);
     assert!(check.is_some() && report.findings.is_empty() && report.unjudged.is_none());
     let trace = read("trace");
-    assert!(
-        trace.contains("vkCreateBuffer") && trace.contains("vkQueueSubmit"),
-        "{trace}"
-    );
+    assert!(trace.contains("vkCreateBuffer") && trace.contains("vkQueueSubmit"), "{trace}");
     let sites: Value = serde_json::from_str(&read("sites.json")).expect("JSON");
     let sites = sites["sites"].as_array().expect("sites");
     let of_buffers = |site: &&Value| site["context"] == "VkBuffer";
-    let commands: Vec<_> = sites
-        .iter()
-        .filter(of_buffers)
-        .map(|site| &site["command"])
-        .collect();
+    let commands: Vec<_> = sites.iter().filter(of_buffers).map(|site| &site["command"]).collect();
     assert!(!commands.is_empty() && commands.iter().all(|command| *command == "vkCreateBuffer"));
 }

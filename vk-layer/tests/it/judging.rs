@@ -1,4 +1,5 @@
-//! What the layer judges and counts of a program, and what it refuses on purpose, in child processes: each writes a report.
+//! What the layer judges and counts of a program, and what it refuses on purpose, in child processes: each writes a
+//! report.
 
 use std::alloc::System;
 use std::ffi::c_void;
@@ -11,20 +12,14 @@ use testkit::Child;
 use vk_callbacks::Bridge;
 use vk_callbacks::raw::{RawCallbacks, RawScope};
 
-use crate::driver::{
-    Layer, VoidFunction, create_object, create_without_table, destroy_object, seen,
-};
+use crate::driver::{Layer, VoidFunction, create_object, create_without_table, destroy_object, seen};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 const NONE: *const RawCallbacks = ptr::null();
 type Handle = *mut c_void;
 
 /// The report of this test's `body`, which runs in a child with these settings.
-pub(crate) fn report_of(
-    test: &str,
-    settings: &[(&str, &str)],
-    body: impl FnOnce(),
-) -> Option<Value> {
+pub(crate) fn report_of(test: &str, settings: &[(&str, &str)], body: impl FnOnce()) -> Option<Value> {
     if Child::is_child(test) {
         body();
         return None;
@@ -78,18 +73,11 @@ unsafe extern "system" fn allocation(
     // SAFETY: the user data of `raw`; one thread calls.
     let own = unsafe { &mut *user_data.cast::<OwnCallbacks>() };
     let block = Box::into_raw(Box::new([0_u64; 4])).cast::<c_void>();
-    own.calls
-        .push(("allocation", size, align, scope, block.addr()));
+    own.calls.push(("allocation", size, align, scope, block.addr()));
     block
 }
 
-unsafe extern "system" fn reallocation(
-    _: *mut c_void,
-    _: *mut c_void,
-    _: usize,
-    _: usize,
-    _: RawScope,
-) -> *mut c_void {
+unsafe extern "system" fn reallocation(_: *mut c_void, _: *mut c_void, _: usize, _: usize, _: RawScope) -> *mut c_void {
     ptr::null_mut()
 }
 
@@ -193,15 +181,11 @@ fn ly13_what_the_layer_cannot_register_is_destroyed_as_it_was_created() {
         seen();
         create_without_table(true);
         for callbacks in [NONE, &raw const raw] {
-            for (create, destroy, is_device) in [
-                ("vkCreateInstance", "vkDestroyInstance", false),
-                ("vkCreateDevice", "vkDestroyDevice", true),
-            ] {
-                let result = if is_device {
-                    layer.create_device(instance, callbacks)
-                } else {
-                    layer.create_instance(callbacks)
-                };
+            for (create, destroy, is_device) in
+                [("vkCreateInstance", "vkDestroyInstance", false), ("vkCreateDevice", "vkDestroyDevice", true)]
+            {
+                let result =
+                    if is_device { layer.create_device(instance, callbacks) } else { layer.create_instance(callbacks) };
                 assert_eq!(result, Err(-1), "{create}");
                 let seen = seen();
                 let names: Vec<_> = seen.iter().map(|seen| seen.command).collect();
@@ -274,18 +258,13 @@ fn ly20_bound_blocks_and_mapped_ranges_are_counted() {
         return;
     };
     let uses = &report["vulkan_memory"][0]["uses"];
-    for (state, live, peak, total, blocks) in [
-        ("bound", 4096, 8192, 8192, 2),
-        ("mapped", 4096, 4096, 3072 + 100 + 96 + 4096, 4),
-    ] {
+    for (state, live, peak, total, blocks) in
+        [("bound", 4096, 8192, 8192, 2), ("mapped", 4096, 4096, 3072 + 100 + 96 + 4096, 4)]
+    {
         let row = &uses[state];
         let numbers = ["live_bytes", "peak_bytes", "total_bytes", "total_blocks"];
         let expected = [live, peak, total, blocks];
-        assert_eq!(
-            numbers.map(|number| row[number].as_u64()),
-            expected.map(Some),
-            "{row}"
-        );
+        assert_eq!(numbers.map(|number| row[number].as_u64()), expected.map(Some), "{row}");
     }
 }
 
@@ -362,10 +341,7 @@ fn ly29_a_guard_reports_what_the_driver_does_to_its_blocks() {
     assert_eq!(report["guard"]["mode"], "cookie");
     let owners = report["guard"]["told"].as_array().expect("reports");
     let owners: Vec<_> = owners.iter().map(|told| told["owner"].as_str()).collect();
-    assert_eq!(
-        owners,
-        [Some("VkBuffer"), Some("VkDevice"), Some("VkInstance")]
-    );
+    assert_eq!(owners, [Some("VkBuffer"), Some("VkDevice"), Some("VkInstance")]);
     for guard in ["fence", "strict", "cookie", "sampled=1"] {
         let report = run(guard, false).expect("a report");
         assert_eq!(report["guard"]["reports"], 0, "{guard}: {report}");
@@ -388,10 +364,7 @@ fn ly30_faults_strike_what_the_driver_asks_for_and_nothing_of_the_program_or_our
         return;
     };
     let fail = &report["fail"];
-    assert_eq!(
-        (&fail["refused"], &fail["requests"]),
-        (&json!(1), &json!(3))
-    );
+    assert_eq!((&fail["refused"], &fail["requests"]), (&json!(1), &json!(3)));
     assert_eq!(fail["first"][0]["command"], "vkCreateBuffer");
     assert_eq!(report["findings"], json!([]));
 }

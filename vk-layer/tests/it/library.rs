@@ -46,14 +46,7 @@ unsafe extern "system" {
         key: *mut Key,
         is_new: *mut u32,
     ) -> i32;
-    fn RegSetValueExW(
-        key: Key,
-        name: *const u16,
-        reserved: u32,
-        kind: u32,
-        value: *const u8,
-        bytes: u32,
-    ) -> i32;
+    fn RegSetValueExW(key: Key, name: *const u16, reserved: u32, kind: u32, value: *const u8, bytes: u32) -> i32;
     fn RegOverridePredefKey(hive: Key, with: Key) -> i32;
     fn RegDeleteTreeW(key: Key, name: *const u16) -> i32;
 }
@@ -104,11 +97,7 @@ fn wn8_the_library_stays_and_reports_at_exit_what_is_alive() {
         return;
     };
     assert_eq!(report["program"]["has_ended"], true, "{report}");
-    assert_eq!(
-        of_device(&report, "VkBuffer")["objects_alive"],
-        2,
-        "{report}"
-    );
+    assert_eq!(of_device(&report, "VkBuffer")["objects_alive"], 2, "{report}");
     assert_eq!(report["program"]["library"], json!(path()), "{report}");
     assert_eq!(report["findings"], json!([]), "{report}");
 }
@@ -146,19 +135,14 @@ impl Registry {
         // SAFETY: a key that is open.
         assert_eq!(unsafe { RegOverridePredefKey(hive, own) }, 0);
         let settings = key(hive, &wide(settings));
-        Self {
-            name,
-            hive,
-            settings,
-        }
+        Self { name, hive, settings }
     }
 
     fn set(&self, name: &Path, kind: u32, value: &[u8]) {
         let name = wide(name);
         let bytes = u32::try_from(value.len()).expect("a few");
         // SAFETY: an open key, a name that a 0 ends, and so many bytes.
-        let error =
-            unsafe { RegSetValueExW(self.settings, name.as_ptr(), 0, kind, value.as_ptr(), bytes) };
+        let error = unsafe { RegSetValueExW(self.settings, name.as_ptr(), 0, kind, value.as_ptr(), bytes) };
         assert_eq!(error, 0);
     }
 }
@@ -197,14 +181,9 @@ fn wn8_settings_are_read_from_the_file_that_the_registry_names() {
     let test = "wn8_settings_are_read_from_the_file_that_the_registry_names";
     let Some(folder) = env::var_os("STEWARD_TEST_FOLDER").filter(|_| Child::is_child(test)) else {
         let folder = tempfile::tempdir().expect("a folder");
-        let child = Child::this_test(test)
-            .env("STEWARD_TEST_FOLDER", folder.path())
-            .run();
+        let child = Child::this_test(test).env("STEWARD_TEST_FOLDER", folder.path()).run();
         child.assert_code(0);
-        let from = format!(
-            "settings are read from {}",
-            folder.path().join("named").display()
-        );
+        let from = format!("settings are read from {}", folder.path().join("named").display());
         assert!(child.stderr.contains(&from), "{child}");
         assert!(folder.path().join("report.json").is_file(), "{child}");
         return;
@@ -215,18 +194,11 @@ fn wn8_settings_are_read_from_the_file_that_the_registry_names() {
         folder.join(name)
     };
     let wrong = file("wrong", "steward_memory.json = none\n");
-    let text = format!(
-        "steward_memory.json = {}\n",
-        folder.join("report.json").display()
-    );
+    let text = format!("steward_memory.json = {}\n", folder.join("report.json").display());
     let registry = Registry::new(LOCAL_MACHINE, r"Software\Khronos\Vulkan\Settings");
     // Not switched on, of another kind, and not there.
     registry.set(&wrong, DWORD, &1_u32.to_ne_bytes());
-    registry.set(
-        &folder.join("wrong as well"),
-        TEXT,
-        &[b'0', 0, b'0', 0, b'0', 0, 0, 0],
-    );
+    registry.set(&folder.join("wrong as well"), TEXT, &[b'0', 0, b'0', 0, b'0', 0, 0, 0]);
     registry.set(&folder.join("missing"), DWORD, &0_u32.to_ne_bytes());
     registry.set(&file("named", &text), DWORD, &0_u32.to_ne_bytes());
     let layer = Layer::new();
@@ -279,11 +251,7 @@ fn wn8_an_elevated_process_leaves_out_variables_that_its_user_has_in_the_registr
     let folder = tempfile::tempdir().expect("a folder");
     let [json, text, named] = ["json", "text", "named"].map(|name| folder.path().join(name));
     fs::write(&named, "steward_memory.interval = 1\n").expect("a file");
-    for (key, is_left_out) in [
-        ("Environment", true),
-        ("Volatile Environment", true),
-        ("Elsewhere", false),
-    ] {
+    for (key, is_left_out) in [("Environment", true), ("Volatile Environment", true), ("Elsewhere", false)] {
         let child = Child::this_test(test)
             .env("STEWARD_TEST_KEY", key)
             .env("VK_STEWARD_MEMORY_JSON", &json)
@@ -297,11 +265,7 @@ fn wn8_an_elevated_process_leaves_out_variables_that_its_user_has_in_the_registr
         }
         let read = child.stderr.contains("settings are read from");
         let files = [&json, &text].map(|file| fs::remove_file(file).is_ok());
-        assert_eq!(
-            (read, files),
-            (!is_left_out, [!is_left_out, true]),
-            "{key}: {child}"
-        );
+        assert_eq!((read, files), (!is_left_out, [!is_left_out, true]), "{key}: {child}");
     }
 }
 
@@ -313,10 +277,8 @@ fn wn8_a_signal_is_refused_with_the_reason() {
         let instance = layer.create_instance(NONE).expect("an instance");
         return layer.destroy_instance(instance, NONE);
     }
-    let child = Child::this_test(test)
-        .env("VK_STEWARD_MEMORY_TEXT", "none")
-        .env("VK_STEWARD_MEMORY_SIGNAL", "USR2")
-        .run();
+    let child =
+        Child::this_test(test).env("VK_STEWARD_MEMORY_TEXT", "none").env("VK_STEWARD_MEMORY_SIGNAL", "USR2").run();
     child.assert_code(0);
     let said = "SIGUSR2 is no signal of Windows: it requests no report";
     assert!(child.stderr.contains(said), "{child}");

@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 use testkit::Child;
 use vk_callbacks::raw::RawCallbacks;
 
-use crate::driver::{
-    BUDGETS_READ, CreateInfo, LINK, Layer, LinkInfo, create_object, destroy_object,
-};
+use crate::driver::{BUDGETS_READ, CreateInfo, LINK, Layer, LinkInfo, create_object, destroy_object};
 
 const NONE: *const RawCallbacks = ptr::null();
 
@@ -44,23 +42,15 @@ fn ly20_the_budget_of_a_heap_is_read_once_where_the_program_enables_it() {
     for (is_enabled, budget) in [(true, 700), (false, 0)] {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("report.json");
-        let child = Child::this_test(test)
-            .env("VK_STEWARD_MEMORY_JSON", &file)
-            .env("FAKE_DRIVER_BUDGET", "700");
-        let child = if is_enabled {
-            child.env("STEWARD_TEST_ENABLE", "1")
-        } else {
-            child.env_remove("STEWARD_TEST_ENABLE")
-        };
+        let child = Child::this_test(test).env("VK_STEWARD_MEMORY_JSON", &file).env("FAKE_DRIVER_BUDGET", "700");
+        let child =
+            if is_enabled { child.env("STEWARD_TEST_ENABLE", "1") } else { child.env_remove("STEWARD_TEST_ENABLE") };
         child.run().assert_code(0);
         let report = std::fs::read(&file).expect("a report");
         let report: Value = serde_json::from_slice(&report).expect("JSON");
         let memory = &report["vulkan_memory"][0];
         let heap = &memory["heaps"][0];
-        assert_eq!(
-            (&heap["size"], &heap["budget"]),
-            (&json!(1000), &json!(budget))
-        );
+        assert_eq!((&heap["size"], &heap["budget"]), (&json!(1000), &json!(budget)));
         assert_eq!(memory["types"][0]["budget"], 0, "of heaps alone");
     }
 }

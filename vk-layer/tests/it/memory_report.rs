@@ -1,4 +1,5 @@
-//! Device memory that the driver itself allocates, over the fake driver, which reports it where `FAKE_DRIVER_REPORTS` is set.
+//! Device memory that the driver itself allocates, over the fake driver, which reports it where `FAKE_DRIVER_REPORTS`
+//! is set.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -8,9 +9,7 @@ use serde_json::Value;
 use testkit::Child;
 use vk_callbacks::raw::RawCallbacks;
 
-use crate::driver::{
-    CreateInfo, LINK, Layer, LinkInfo, ReportEvent, create_object, destroy_object, looked_up,
-};
+use crate::driver::{CreateInfo, LINK, Layer, LinkInfo, ReportEvent, create_object, destroy_object, looked_up};
 
 const NONE: *const RawCallbacks = ptr::null();
 
@@ -35,13 +34,7 @@ struct ChainedReport {
 }
 
 fn report(s_type: i32, p_next: *const c_void, word: u32) -> ChainedReport {
-    ChainedReport {
-        s_type,
-        p_next,
-        word,
-        callback: own_callback,
-        user_data: ptr::without_provenance_mut(77),
-    }
+    ChainedReport { s_type, p_next, word, callback: own_callback, user_data: ptr::without_provenance_mut(77) }
 }
 
 /// With a callback of the program, whose chain says this of the feature, or without.
@@ -52,15 +45,11 @@ fn create_a_buffer(feature: Option<u32>) {
     let mut link = LinkInfo::new(48, &LINK);
     let mut info = CreateInfo::new(&mut link);
     let feature = feature.map(|on| report(1_000_284_000, info.p_next, on));
-    let own = feature
-        .as_ref()
-        .map(|feature| report(1_000_284_001, ptr::from_ref(feature).cast(), 0));
+    let own = feature.as_ref().map(|feature| report(1_000_284_001, ptr::from_ref(feature).cast(), 0));
     if let Some(own) = &own {
         info.p_next = ptr::from_ref(own).cast();
     }
-    let device = layer
-        .create_device_with(instance, &info, NONE)
-        .expect("a device");
+    let device = layer.create_device_with(instance, &info, NONE).expect("a device");
     // What the layer asks the physical device is found already: later look-ups lead to the first layer.
     let late = looked_up();
     let late = late.iter().filter(|(name, _)| name != "vkCreateDevice");
@@ -99,18 +88,10 @@ fn ly53_what_the_driver_allocates_of_device_memory_is_counted_if_asked_for() {
         let case = (asked, offered, feature);
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("report.json");
-        let mut child = Child::this_test(test)
-            .env("VK_STEWARD_MEMORY_JSON", &file)
-            .env("VK_STEWARD_MEMORY_MEMORY_REPORT", asked);
-        for (name, value) in [
-            ("FAKE_DRIVER_REPORTS", offered),
-            ("STEWARD_TEST_FEATURE", feature),
-        ] {
-            child = if value.is_empty() {
-                child.env_remove(name)
-            } else {
-                child.env(name, value)
-            };
+        let mut child =
+            Child::this_test(test).env("VK_STEWARD_MEMORY_JSON", &file).env("VK_STEWARD_MEMORY_MEMORY_REPORT", asked);
+        for (name, value) in [("FAKE_DRIVER_REPORTS", offered), ("STEWARD_TEST_FEATURE", feature)] {
+            child = if value.is_empty() { child.env_remove(name) } else { child.env(name, value) };
         }
         let ran = child.run();
         ran.assert_code(0);
@@ -129,13 +110,7 @@ fn ly53_what_the_driver_allocates_of_device_memory_is_counted_if_asked_for() {
             let rows = rows.as_array().expect("rows");
             let row = rows.iter().find(|row| row[0] == kind);
             let row = row.unwrap_or_else(|| panic!("{kind} in {rows:?}"));
-            let numbers = [
-                "live_bytes",
-                "peak_bytes",
-                "total_bytes",
-                "total_blocks",
-                "refusals",
-            ];
+            let numbers = ["live_bytes", "peak_bytes", "total_bytes", "total_blocks", "refusals"];
             numbers.map(|name| row[1][name].as_u64().expect("a number"))
         };
         assert_eq!(row("VkBuffer"), [1000, 2000, 2000, 2, 0], "{case:?}");

@@ -15,10 +15,7 @@ fn ly7_without_memory_for_a_report_the_program_goes_on_without_it() {
     let test = "ly7_without_memory_for_a_report_the_program_goes_on_without_it";
     if Child::is_child(test) {
         let limit_memory = |bytes| {
-            let limit = libc::rlimit {
-                rlim_cur: bytes,
-                rlim_max: libc::RLIM_INFINITY,
-            };
+            let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
             // SAFETY: the call reads the limit.
             let failed = unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) };
             assert_eq!(failed, 0);
@@ -33,9 +30,7 @@ fn ly7_without_memory_for_a_report_the_program_goes_on_without_it() {
         return layer.destroy_instance(instance, NONE);
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let child = Child::this_test(test)
-        .env("VK_STEWARD_MEMORY_JSON", folder.path().join("%n.json"))
-        .run();
+    let child = Child::this_test(test).env("VK_STEWARD_MEMORY_JSON", folder.path().join("%n.json")).run();
     child.assert_code(0);
     assert_eq!(child.stderr.matches("no report: ").count(), 1, "{child}");
     let names = std::fs::read_dir(folder.path()).expect("a folder");

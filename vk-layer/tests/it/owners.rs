@@ -1,4 +1,5 @@
-//! Which account has what: the order of instances and devices, blocks that come back through a neighbour's callbacks, and sums.
+//! Which account has what: the order of instances and devices, blocks that come back through a neighbour's callbacks,
+//! and sums.
 
 use std::ffi::c_void;
 use std::fs;
@@ -17,12 +18,7 @@ const NONE: *const RawCallbacks = ptr::null();
 type Handle = *mut c_void;
 
 /// Creates so many buffers of a device.
-fn create_buffers(
-    layer: &Layer,
-    device: Handle,
-    callbacks: *const RawCallbacks,
-    number: usize,
-) -> Vec<u64> {
+fn create_buffers(layer: &Layer, device: Handle, callbacks: *const RawCallbacks, number: usize) -> Vec<u64> {
     let create = layer.of_device(device, c"vkCreateBuffer").expect("a hook");
     let create = || create_object(create, device, callbacks).expect("a buffer");
     let buffers = (0..number).map(|_| create()).collect();
@@ -45,9 +41,7 @@ fn rows(report: &Value) -> Vec<Value> {
 
 fn sum(report: &Value, number: &str) -> u64 {
     let rows = rows(report);
-    rows.iter()
-        .map(|row| row[number].as_u64().expect("a number"))
-        .sum()
+    rows.iter().map(|row| row[number].as_u64().expect("a number")).sum()
 }
 
 /// The kinds of findings, how often, and their sentences.
@@ -74,9 +68,8 @@ fn ly60_instances_and_devices_are_numbered_in_the_order_in_which_they_were_creat
         layer.destroy_instance(probe, NONE);
         let instances = [1, 2, 3].map(|number| {
             let instance = layer.create_instance(NONE).expect("an instance");
-            let devices: Vec<_> = (1..=number)
-                .map(|_| layer.create_device(instance, NONE).expect("a device"))
-                .collect();
+            let devices: Vec<_> =
+                (1..=number).map(|_| layer.create_device(instance, NONE).expect("a device")).collect();
             (instance, devices)
         });
         for (number, (_, devices)) in (1..).zip(&instances) {
@@ -95,10 +88,7 @@ fn ly60_instances_and_devices_are_numbered_in_the_order_in_which_they_were_creat
             let devices = instance["devices"].as_array().expect("a list");
             let of = |device: &Value| {
                 let rows = device["kinds"].as_array().expect("rows");
-                let row = rows
-                    .iter()
-                    .find(|row| row["kind"] == "VkBuffer")
-                    .expect("buffers");
+                let row = rows.iter().find(|row| row["kind"] == "VkBuffer").expect("buffers");
                 row["objects_alive"].as_u64().expect("a number")
             };
             devices.iter().map(of).collect()
@@ -117,11 +107,8 @@ fn ly60_instances_and_devices_are_numbered_in_the_order_in_which_they_were_creat
         .map(|line| line.split_whitespace().last().expect("a number").to_owned())
         .collect();
     assert_eq!(of_buffers, ["11", "21", "22", "31", "32", "33"], "{text}");
-    let heads: Vec<_> = text
-        .lines()
-        .filter(heads)
-        .map(|line| line.trim().split(':').next().unwrap_or_default().to_owned())
-        .collect();
+    let heads: Vec<_> =
+        text.lines().filter(heads).map(|line| line.trim().split(':').next().unwrap_or_default().to_owned()).collect();
     let expected = [
         "instance 1",
         "device 1",
@@ -151,7 +138,8 @@ impl Way {
         let block = ptr::with_exposed_provenance_mut::<c_void>(block);
         let reallocation = through.pfn_reallocation.expect("a function");
         let free = through.pfn_free.expect("a function");
-        // SAFETY: live callbacks, and a live block of another bridge of the process: that the two do not fit is what the test is about.
+        // SAFETY: live callbacks, and a live block of another bridge of the process: that the two do not fit is what
+        // the test is about.
         let resize = |size| unsafe { reallocation(through.p_user_data, block, size, 8, 1) };
         // SAFETY: live callbacks, and a live block of another bridge: that the two do not fit is the test.
         let free = |block| unsafe { free(through.p_user_data, block) };
@@ -167,8 +155,8 @@ impl Way {
     }
 }
 
-/// A driver that creates buffers, and frees their blocks in commands about other things, through the callbacks of those.
-/// A text has room for some: the largest must be among them, however late it came. Stacks of one place are one.
+/// A driver that creates buffers, and frees their blocks in commands about other things, through the callbacks of
+/// those. A text has room for some: the largest must be among them, however late it came. Stacks of one place are one.
 #[test]
 fn ly46_the_layers_own_text_has_the_largest_leak_first() {
     let test = "ly46_the_layers_own_text_has_the_largest_leak_first";
@@ -178,10 +166,7 @@ fn ly46_the_layers_own_text_has_the_largest_leak_first() {
         done.assert_code(0);
         let first = "\n  1. vkCreateBuffer: 10 of 10 VkBuffer alive";
         let peak = "call stacks held it\n  1. vkCreateBuffer: 10 blocks of VkBuffer";
-        assert!(
-            done.stderr.contains(first) && done.stderr.contains(peak),
-            "{done}"
-        );
+        assert!(done.stderr.contains(first) && done.stderr.contains(peak), "{done}");
         return;
     }
     let layer = Layer::new();
@@ -195,13 +180,9 @@ fn ly46_the_layers_own_text_has_the_largest_leak_first() {
 fn ly61_a_block_that_comes_back_through_a_neighbours_callbacks_is_freed() {
     const ROUNDS: usize = 20;
     let test = "ly61_a_block_that_comes_back_through_a_neighbours_callbacks_is_freed";
-    for settings in [
-        &[][..],
-        &[("CHECK", "false")],
-        &[("STACKS", "true")],
-        &[("GUARD", "cookie")],
-        &[("GUARD", "strict")],
-    ] {
+    for settings in
+        [&[][..], &[("CHECK", "false")], &[("STACKS", "true")], &[("GUARD", "cookie")], &[("GUARD", "strict")]]
+    {
         let Some(report) = report_of(test, settings, || {
             let layer = Layer::new();
             let [first, other] = [(); 2].map(|()| {
@@ -216,9 +197,7 @@ fn ly61_a_block_that_comes_back_through_a_neighbours_callbacks_is_freed() {
                     for block in blocks {
                         let block = usize::try_from(block).expect("an address");
                         do_meanwhile(move || way.give_back(&callbacks, block));
-                        let memory = layer
-                            .of_device(device, c"vkAllocateMemory")
-                            .expect("a hook");
+                        let memory = layer.of_device(device, c"vkAllocateMemory").expect("a hook");
                         let free = layer.of_device(device, c"vkFreeMemory").expect("a hook");
                         let object = create_object(memory, device, NONE).expect("memory");
                         destroy_object(free, device, object, NONE);
@@ -237,23 +216,12 @@ fn ly61_a_block_that_comes_back_through_a_neighbours_callbacks_is_freed() {
         }) else {
             return;
         };
-        let buffers: Vec<_> = rows(&report)
-            .into_iter()
-            .filter(|row| row["kind"] == "VkBuffer")
-            .collect();
-        let of_first = buffers
-            .iter()
-            .find(|row| row["objects_created"] == 6 * ROUNDS + 1)
-            .expect("the first device's");
+        let buffers: Vec<_> = rows(&report).into_iter().filter(|row| row["kind"] == "VkBuffer").collect();
+        let of_first = buffers.iter().find(|row| row["objects_created"] == 6 * ROUNDS + 1).expect("the first device's");
         // With its last block the ended device has nothing left: others may have its accounts.
-        let devices =
-            [0, 1].map(|instance| &report["program"]["instances"][instance]["devices"][0]);
+        let devices = [0, 1].map(|instance| &report["program"]["instances"][instance]["devices"][0]);
         let in_use = devices.map(|device| device["in_use"].clone());
-        assert_eq!(
-            in_use,
-            [json!(false), json!(true)],
-            "{settings:?}: {devices:?}"
-        );
+        assert_eq!(in_use, [json!(false), json!(true)], "{settings:?}: {devices:?}");
         let own = of_first["live_blocks"].as_u64();
         assert_eq!(own, Some(0), "{settings:?}: {of_first}");
         let alive: u64 = rows(&report)
@@ -261,39 +229,22 @@ fn ly61_a_block_that_comes_back_through_a_neighbours_callbacks_is_freed() {
             .filter(|row| row["kind"] != "VkBuffer")
             .map(|row| row["live_blocks"].as_u64().expect("a number"))
             .sum();
-        assert_eq!(
-            alive, 0,
-            "{settings:?}: of the neighbours nothing went {report}"
-        );
+        assert_eq!(alive, 0, "{settings:?}: of the neighbours nothing went {report}");
         if settings == [("CHECK", "false")] {
             assert!(report["program"]["check"].is_null());
             continue;
         }
         let found = findings(&report);
-        let count = |kind: &str| -> u64 {
-            found
-                .iter()
-                .filter(|(of, ..)| of == kind)
-                .map(|(_, count, _)| count)
-                .sum()
-        };
+        let count = |kind: &str| -> u64 { found.iter().filter(|(of, ..)| of == kind).map(|(_, count, _)| count).sum() };
         let rounds = ROUNDS as u64;
         // By free, by the free behind a reallocation, and the late one.
         assert_eq!(count("FreedThroughOther"), 2 * 3 * rounds + 1, "{found:?}");
         assert_eq!(count("ReallocatedThroughOther"), 2 * rounds, "{found:?}");
-        let of_first = |sentence: &str| {
-            sentence.contains("never freed") && !sentence.contains("taken in vkCreateBuffer")
-        };
-        assert!(
-            !found.iter().any(|(_, _, sentence)| of_first(sentence)),
-            "{found:?}"
-        );
+        let of_first =
+            |sentence: &str| sentence.contains("never freed") && !sentence.contains("taken in vkCreateBuffer");
+        assert!(!found.iter().any(|(_, _, sentence)| of_first(sentence)), "{found:?}");
         // The one buffer of the other device is alive.
-        assert_eq!(
-            count("LiveAtEnd") + count("LiveAfterDestroy"),
-            1,
-            "{found:?}"
-        );
+        assert_eq!(count("LiveAtEnd") + count("LiveAfterDestroy"), 1, "{found:?}");
     }
 }
 
@@ -305,12 +256,9 @@ fn ly61_the_same_callbacks_of_a_program_for_two_kinds_of_objects_are_its_own_aff
         let mut own = OwnCallbacks::default();
         let raw = own.raw();
         let instance = layer.create_instance(NONE).expect("an instance");
-        let device = layer
-            .create_device(instance, &raw const raw)
-            .expect("a device");
+        let device = layer.create_device(instance, &raw const raw).expect("a device");
         let callbacks = device_callbacks().expect("callbacks");
-        let block = usize::try_from(create_buffers(&layer, device, &raw const raw, 1)[0])
-            .expect("an address");
+        let block = usize::try_from(create_buffers(&layer, device, &raw const raw, 1)[0]).expect("an address");
         do_meanwhile(move || Way::Free.give_back(&callbacks, block));
         let second = create_buffers(&layer, device, &raw const raw, 1)[0];
         let destroy = layer.of_device(device, c"vkDestroyBuffer").expect("a hook");
@@ -350,47 +298,30 @@ fn ly62_a_kind_of_which_a_program_destroyed_null_alone_has_no_row() {
     }) else {
         return;
     };
-    let kinds: Vec<_> = rows(&report)
-        .iter()
-        .map(|row| row["kind"].clone())
-        .collect();
+    let kinds: Vec<_> = rows(&report).iter().map(|row| row["kind"].clone()).collect();
     assert_eq!(kinds, ["VkInstance", "VkBuffer", "VkDevice"], "{report}");
     let state = state_file::read(&state).expect("a state");
     let mut kinds: Vec<_> = state.kinds.iter().map(|kind| &*kind.kind).collect();
     kinds.sort_unstable();
     assert_eq!(kinds, ["VkBuffer", "VkDevice", "VkInstance"], "{state}");
     let text = fs::read_to_string(&file).expect("a report");
-    assert!(
-        !text.contains("  VkCommandPool") && !text.contains("  VkDeviceMemory"),
-        "{text}"
-    );
-    assert!(
-        text.contains("(1 command with callbacks of the program)"),
-        "{text}"
-    );
+    assert!(!text.contains("  VkCommandPool") && !text.contains("  VkDeviceMemory"), "{text}");
+    assert!(text.contains("(1 command with callbacks of the program)"), "{text}");
 }
 
 #[test]
 fn ly63_totals_are_those_of_the_table_where_the_program_passes_callbacks_too() {
     let test = "ly63_totals_are_those_of_the_table_where_the_program_passes_callbacks_too";
     let folder = tempfile::tempdir().expect("a folder");
-    let (file, state) = (
-        folder.path().join("report.txt"),
-        folder.path().join("state"),
-    );
-    let (name, state_name) = (
-        file.to_str().expect("UTF-8"),
-        state.to_str().expect("UTF-8"),
-    );
+    let (file, state) = (folder.path().join("report.txt"), folder.path().join("state"));
+    let (name, state_name) = (file.to_str().expect("UTF-8"), state.to_str().expect("UTF-8"));
     let settings = [("TEXT", name), ("STATE", state_name)];
     let Some(report) = report_of(test, &settings, || {
         let layer = Layer::new();
         let mut own = OwnCallbacks::default();
         let raw = own.raw();
         let instance = layer.create_instance(NONE).expect("an instance");
-        let device = layer
-            .create_device(instance, &raw const raw)
-            .expect("a device");
+        let device = layer.create_device(instance, &raw const raw).expect("a device");
         let buffers = create_buffers(&layer, device, &raw const raw, 500);
         let destroy = layer.of_device(device, c"vkDestroyBuffer").expect("a hook");
         for buffer in buffers.into_iter().skip(5) {
@@ -405,21 +336,11 @@ fn ly63_totals_are_those_of_the_table_where_the_program_passes_callbacks_too() {
     let number = |name: &str| all[name].as_u64().expect("a number");
     assert_eq!(number("live_bytes"), sum(&report, "live_bytes"), "{report}");
     for row in rows(&report) {
-        assert!(
-            row["peak_bytes"].as_u64() <= Some(number("peak_bytes")),
-            "{row} of {all}"
-        );
+        assert!(row["peak_bytes"].as_u64() <= Some(number("peak_bytes")), "{row} of {all}");
     }
-    assert!(
-        number("peak_bytes") <= sum(&report, "peak_bytes"),
-        "{report}"
-    );
+    assert!(number("peak_bytes") <= sum(&report, "peak_bytes"), "{report}");
     let text = fs::read_to_string(&file).expect("a report");
-    let sentence = format!(
-        "Live: {}. Peak: {}.",
-        bytes(number("live_bytes")),
-        bytes(number("peak_bytes"))
-    );
+    let sentence = format!("Live: {}. Peak: {}.", bytes(number("live_bytes")), bytes(number("peak_bytes")));
     assert!(text.contains(&sentence), "{text}");
     // The state file has the same rows.
     let state = state_file::read(&state).expect("a state");

@@ -25,21 +25,15 @@ fn ly7_a_panic_passes_its_kind_through_and_every_command_succeeds() {
     let file = folder.path().join("report.json");
     let child = Child::this_test(test).env(JSON, &file).run();
     child.assert_code(0);
-    for (command, kind) in [
-        ("vkCreateBuffer", "VkBuffer"),
-        ("vkAllocateMemory", "VkDeviceMemory"),
-        ("vkDestroyDevice", "VkDevice"),
-    ] {
+    for (command, kind) in
+        [("vkCreateBuffer", "VkBuffer"), ("vkAllocateMemory", "VkDeviceMemory"), ("vkDestroyDevice", "VkDevice")]
+    {
         let sentence = format!("the layer panicked at {command}: from now on {kind} is passed");
         assert_eq!(child.stderr.matches(&sentence).count(), 1, "{child}");
     }
     let report = fs::read(file).expect("a report");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
-    assert_eq!(
-        report["program"]["passed_through"],
-        json!(["VkDeviceMemory", "VkBuffer", "VkDevice"]),
-        "{report}"
-    );
+    assert_eq!(report["program"]["passed_through"], json!(["VkDeviceMemory", "VkBuffer", "VkDevice"]), "{report}");
 }
 
 fn panic_in_each_phase() {

@@ -19,8 +19,8 @@ fn object(bytes: u64) -> Value {
     json!({ "command": 0, "object": bytes, "cache": 0, "device": 0, "instance": 0 })
 }
 
-/// The program: an instance and a device; three buffers, of which one ends; then two memory objects, one with callbacks of the program, of
-/// which the other ends, and one that the driver refuses.
+/// The program: an instance and a device; three buffers, of which one ends; then two memory objects, one with callbacks
+/// of the program, of which the other ends, and one that the driver refuses.
 pub(crate) fn known_program() {
     let layer = Layer::new();
     let instance = layer.create_instance(NONE).expect("an instance");
@@ -66,11 +66,7 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
         return;
     };
     let read: Report = serde_json::from_value(report.clone()).expect("a report");
-    assert_eq!(
-        serde_json::to_value(&read).expect("JSON"),
-        report,
-        "one definition"
-    );
+    assert_eq!(serde_json::to_value(&read).expect("JSON"), report, "one definition");
     let commands = LIVE.len();
     let live = LIVE[commands - 1];
     let row = |name, depth, live, peak, blocks, total| {
@@ -100,21 +96,9 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
     ];
     assert_eq!(report["contexts"], json!(contexts), "{report:#}");
     let left = |context, blocks: u64| json!({ "context": context, "blocks": blocks, "bytes": blocks * 32, "by_scope": object(blocks * 32) });
-    let leftovers = [
-        left("VkInstance", 1),
-        left("VkDeviceMemory", 1),
-        left("VkBuffer", 2),
-        left("VkDevice", 1),
-    ];
+    let leftovers = [left("VkInstance", 1), left("VkDeviceMemory", 1), left("VkBuffer", 2), left("VkDevice", 1)];
     assert_eq!(report["leftovers"], json!(leftovers), "requested bytes");
-    let phase = |name,
-                 commands,
-                 blocks,
-                 freed,
-                 bytes,
-                 live,
-                 live_blocks,
-                 (peak, slack): (u64, u64)| {
+    let phase = |name, commands, blocks, freed, bytes, live, live_blocks, (peak, slack): (u64, u64)| {
         json!({
             "name": name, "commands": commands, "blocks": blocks, "blocks_by_scope": object(blocks), "freed": freed,
             "freed_by_scope": object(freed), "bytes": bytes, "bytes_by_scope": object(bytes), "live_bytes": live,
@@ -123,27 +107,9 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
         })
     };
     let expected = [
-        phase(
-            "run",
-            2,
-            2,
-            0,
-            2 * CHARGED,
-            2 * CHARGED,
-            2,
-            (2 * CHARGED, 0),
-        ),
+        phase("run", 2, 2, 0, 2 * CHARGED, 2 * CHARGED, 2, (2 * CHARGED, 0)),
         // The peak of the program's own callbacks is added.
-        phase(
-            "device created",
-            8,
-            5,
-            2,
-            4 * CHARGED + 32,
-            live,
-            5,
-            (5 * CHARGED + 32, 32),
-        ),
+        phase("device created", 8, 5, 2, 4 * CHARGED + 32, live, 5, (5 * CHARGED + 32, 32)),
     ];
     assert_eq!(report["phases"], json!(expected), "{report:#}");
     let highest = report["phases"].as_array().expect("phases").iter();
@@ -151,17 +117,14 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
     let highest = highest.expect("a phase");
     assert_eq!(report["peak_bytes"], highest["peak_bytes"]);
     assert_eq!(report["peak_phase"], highest["name"]);
-    let least = report["peak_bytes"].as_u64().expect("a number")
-        - report["peak_slack"].as_u64().expect("a number");
+    let least = report["peak_bytes"].as_u64().expect("a number") - report["peak_slack"].as_u64().expect("a number");
     assert!(least <= 5 * CHARGED + 32, "{report:#}");
     assert_eq!(report["fullest_phase"], "device created");
     let timeline = report["timeline"].as_array().expect("samples");
     assert!(timeline.len() >= commands, "{timeline:?}");
     for sample in timeline {
         let at = sample["at"].as_u64().expect("a number");
-        let after = at
-            .checked_sub(1)
-            .map_or(0, |at| LIVE[usize::try_from(at).expect("few")]);
+        let after = at.checked_sub(1).map_or(0, |at| LIVE[usize::try_from(at).expect("few")]);
         let phase = usize::from(sample["phase"] == 1);
         assert_eq!(sample["live_by_scope"], object(after), "{sample}");
         assert!(if phase == 0 { at <= 2 } else { at >= 2 }, "{sample}");
@@ -172,19 +135,12 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
     assert!(moments.len() >= commands, "{courses}");
     let rows = courses["rows"].as_array().expect("rows");
     let names: Vec<_> = rows.iter().map(|row| &row["name"]).collect();
-    assert!(
-        names.len() == 4 && names.contains(&&json!("VkBuffer")),
-        "{names:?}"
-    );
+    assert!(names.len() == 4 && names.contains(&&json!("VkBuffer")), "{names:?}");
     for (place, at) in moments.iter().enumerate() {
         let live = rows.iter().map(|row| row["live_bytes"][place].as_u64());
         let at = at.as_u64().and_then(|at| at.checked_sub(1));
         let expected = at.map_or(0, |at| LIVE[usize::try_from(at).expect("few")]);
-        assert_eq!(
-            live.sum::<Option<u64>>(),
-            Some(expected),
-            "{place}: {courses}"
-        );
+        assert_eq!(live.sum::<Option<u64>>(), Some(expected), "{place}: {courses}");
     }
     // The driver of these tests has one memory type, and says nothing of its heap.
     let memory_row = json!({
@@ -213,71 +169,18 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
     });
     assert_eq!(report["findings"], json!([finding]));
     // The layer's own members.
-    let kind = |kind,
-                live,
-                live_blocks,
-                (peak, slack),
-                total,
-                total_blocks,
-                created,
-                alive,
-                foreign,
-                requested| {
+    let kind = |kind, live, live_blocks, (peak, slack), total, total_blocks, created, alive, foreign, requested| {
         json!({
             "kind": kind, "live_bytes": live, "live_blocks": live_blocks, "peak_bytes": peak, "peak_slack": slack, "total_bytes": total,
             "total_blocks": total_blocks, "objects_created": created, "objects_alive": alive, "foreign_commands": foreign,
             "live_by_scope": object(live), "requested_by_scope": object(requested), "fullest_by_scope": object(live),
         })
     };
-    let of_instance = [kind(
-        "VkInstance",
-        CHARGED,
-        1,
-        (CHARGED, 0),
-        CHARGED,
-        1,
-        1,
-        1,
-        0,
-        32,
-    )];
+    let of_instance = [kind("VkInstance", CHARGED, 1, (CHARGED, 0), CHARGED, 1, 1, 1, 0, 32)];
     let of_device = [
-        kind(
-            "VkDeviceMemory",
-            32,
-            1,
-            (CHARGED + 32, 32),
-            CHARGED + 32,
-            2,
-            2,
-            1,
-            1,
-            32,
-        ),
-        kind(
-            "VkBuffer",
-            2 * CHARGED,
-            2,
-            (3 * CHARGED, 0),
-            3 * CHARGED,
-            3,
-            3,
-            2,
-            0,
-            64,
-        ),
-        kind(
-            "VkDevice",
-            CHARGED,
-            1,
-            (CHARGED, 0),
-            CHARGED,
-            1,
-            1,
-            1,
-            0,
-            32,
-        ),
+        kind("VkDeviceMemory", 32, 1, (CHARGED + 32, 32), CHARGED + 32, 2, 2, 1, 1, 32),
+        kind("VkBuffer", 2 * CHARGED, 2, (3 * CHARGED, 0), 3 * CHARGED, 3, 3, 2, 0, 64),
+        kind("VkDevice", CHARGED, 1, (CHARGED, 0), CHARGED, 1, 1, 1, 0, 32),
     ];
     let device = json!({
         "in_use": true, "kinds": of_device, "description": "fake, driver 1.2.3 of vendor 0x7, Vulkan 1.2.3",
@@ -313,17 +216,12 @@ fn members(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) if !object.contains_key("cache") && !object.is_empty() => {
             for (name, value) in object {
-                let path = if path.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{path}.{name}")
-                };
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 members(value, &path, found);
             }
         }
         Value::Array(list) if list.iter().any(Value::is_object) => {
-            list.iter()
-                .for_each(|one| members(one, &format!("{path}[]"), found));
+            list.iter().for_each(|one| members(one, &format!("{path}[]"), found));
         }
         _ => drop(found.insert(path.to_owned())),
     }
@@ -331,29 +229,21 @@ fn members(value: &Value, path: &str, found: &mut BTreeSet<String>) {
 
 /// `report_format` of the program compares the definition with the types; this with what is really written.
 fn every_member_is_documented(report: &Value) {
-    let (_, behind) = FORMAT
-        .split_once("<!-- fields:begin -->")
-        .expect("the mark");
+    let (_, behind) = FORMAT.split_once("<!-- fields:begin -->").expect("the mark");
     let (table, _) = behind.split_once("<!-- fields:end -->").expect("the mark");
     let name = |line: &str| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned());
     let documented: BTreeSet<String> = table.lines().filter_map(name).collect();
     let mut found = BTreeSet::new();
     members(report, "", &mut found);
     assert!(found.contains("program.instances[].devices[].kinds[].live_bytes"));
-    // Those of a device's kinds and of types are documented as an instance's and as those of heaps; of what is null or empty the members are.
+    // Those of a device's kinds and of types are documented as an instance's and as those of heaps; of what is null or
+    // empty the members are.
     let is_elsewhere = |path: &String| {
         let list = path.rsplit_once('.').map_or("", |(list, _)| list);
-        [
-            "program.instances[].devices[].kinds[]",
-            "vulkan_memory[].types[]",
-        ]
-        .contains(&list)
+        ["program.instances[].devices[].kinds[]", "vulkan_memory[].types[]"].contains(&list)
     };
     let is_empty = |path: &String| {
-        let below = |name: &String| {
-            name.strip_prefix(path.as_str())
-                .is_some_and(|rest| rest.starts_with(['.', '[']))
-        };
+        let below = |name: &String| name.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']));
         documented.iter().any(below)
     };
     for path in &found {

@@ -40,12 +40,8 @@ fn alive(report: &Path) -> u64 {
     let report = fs::read(report).expect("a report");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
     let stacks = report["leaks"]["stacks"].as_array().expect("stacks");
-    let of_buffers = stacks
-        .iter()
-        .filter(|stack| stack["command"] == "vkCreateBuffer");
-    of_buffers
-        .map(|stack| stack["objects"]["live"].as_u64().expect("a number"))
-        .sum()
+    let of_buffers = stacks.iter().filter(|stack| stack["command"] == "vkCreateBuffer");
+    of_buffers.map(|stack| stack["objects"]["live"].as_u64().expect("a number")).sum()
 }
 
 fn create_and_request() {

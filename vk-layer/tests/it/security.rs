@@ -1,4 +1,5 @@
-//! What another user of the machine may try: settings in a shared folder, links, pipes, and files that are no state. Over the fake driver.
+//! What another user of the machine may try: settings in a shared folder, links, pipes, and files that are no state.
+//! Over the fake driver.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
@@ -65,13 +66,11 @@ fn pipe(path: &Path) {
     assert!(made.expect("mkfifo").success());
 }
 
-/// A device that swallows all. As root one of this test alone: a fault would replace the system's own, which nobody else can.
+/// A device that swallows all. As root one of this test alone: a fault would replace the system's own, which nobody
+/// else can.
 fn device(folder: &Path) -> PathBuf {
     let own = folder.join("device");
-    let made = Command::new("mknod")
-        .arg(&own)
-        .args(["c", "1", "3"])
-        .output();
+    let made = Command::new("mknod").arg(&own).args(["c", "1", "3"]).output();
     let is_usable = || fs::OpenOptions::new().write(true).open(&own).is_ok();
     match made.expect("mknod").status.success() {
         true if is_usable() => own,
@@ -85,11 +84,7 @@ fn plays_others(test: &str) -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let may = chown(folder.path(), Some(OTHER), None).is_ok();
     if !may {
-        skip(
-            "root",
-            test,
-            "files of another user can be made as root alone",
-        );
+        skip("root", test, "files of another user can be made as root alone");
     }
     may
 }
@@ -127,9 +122,8 @@ fn ly80_settings_that_another_user_could_have_written_are_left_out() {
     // What is this user's alone holds, and is named in one line.
     let own = folder_with_mode(folder, "own", 0o755);
     put(&own.join(SETTINGS));
-    let runs: [&dyn Fn() -> Finished; 3] = [&|| in_working_folder(&own), &|| named(&own), &|| {
-        named(&own.join(SETTINGS))
-    }];
+    let runs: [&dyn Fn() -> Finished; 3] =
+        [&|| in_working_folder(&own), &|| named(&own), &|| named(&own.join(SETTINGS))];
     for run in runs {
         let done = run();
         let line = format!("settings are read from {}", own.join(SETTINGS).display());
@@ -247,11 +241,7 @@ fn ly81_reports_states_and_refusals_pass_no_link_of_another_user() {
         symlink(&kept, shared.join("file")).expect("a link");
         symlink(here.join("missing"), shared.join("to_nothing")).expect("a link");
         symlink(&below, shared.join("folder")).expect("a link");
-        for (name, path) in [
-            ("file", "file"),
-            ("to_nothing", "to_nothing"),
-            ("folder", "folder/file"),
-        ] {
+        for (name, path) in [("file", "file"), ("to_nothing", "to_nothing"), ("folder", "folder/file")] {
             lchown(shared.join(name), Some(OTHER), None).expect("as root");
             let done = run(&shared.join(path));
             let why = "is a link of another user, which is not followed";
@@ -294,10 +284,7 @@ fn ly82_only_a_state_file_or_an_empty_one_is_replaced_by_a_state() {
     for contents in ["STEWARD\x01 of long ago", ""] {
         fs::write(&file, contents).expect("a file");
         let done = run();
-        assert!(
-            is_state() && file.metadata().expect("a file").len() > 100,
-            "{done}"
-        );
+        assert!(is_state() && file.metadata().expect("a file").len() > 100, "{done}");
     }
     run();
     assert!(is_state());

@@ -1,5 +1,5 @@
-//! The layer below, above and between others, on lavapipe: a layer of ours in C that wraps physical devices, and says what is called that
-//! should not be.
+//! The layer below, above and between others, on lavapipe: a layer of ours in C that wraps physical devices, and says
+//! what is called that should not be.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,8 @@ const OURS: &str = "VK_LAYER_STEWARD_memory";
 const ABOVE: &str = "VK_LAYER_TEST_above";
 const BELOW: &str = "VK_LAYER_TEST_below";
 
-/// A new folder in `parent` with the manifest of a layer. Of two in a chain each has a library, and so variables of its own.
+/// A new folder in `parent` with the manifest of a layer. Of two in a chain each has a library, and so variables of its
+/// own.
 fn test_layer(name: &str, parent: &Path) -> PathBuf {
     let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/layer.c"));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -40,7 +41,8 @@ fn test_layer(name: &str, parent: &Path) -> PathBuf {
     folder
 }
 
-/// The client below these layers, the first one next to it. Loaders of 2023 take the order in which manifests are found.
+/// The client below these layers, the first one next to it. Loaders of 2023 take the order in which manifests are
+/// found.
 fn stacked(program: &Path, mode: &str, layers: &[&str], folder: &TempDir) -> Child {
     let child = with_layer(client(program, mode), folder.path());
     let folders = layers.iter().map(|layer| match *layer {
@@ -49,10 +51,7 @@ fn stacked(program: &Path, mode: &str, layers: &[&str], folder: &TempDir) -> Chi
     });
     child
         .env("VK_INSTANCE_LAYERS", layers.join(":"))
-        .env(
-            "VK_ADD_LAYER_PATH",
-            std::env::join_paths(folders).expect("no colons"),
-        )
+        .env("VK_ADD_LAYER_PATH", std::env::join_paths(folders).expect("no colons"))
         .env("VK_LOADER_DEBUG", "layer")
 }
 
@@ -112,9 +111,7 @@ fn ly2_ly9_layers_that_wrap_handles_work_above_and_below() {
                 continue;
             }
             let folder = tempfile::tempdir().expect("a folder");
-            let ran = stacked(program, mode, layers, &folder)
-                .env(variable, value)
-                .run();
+            let ran = stacked(program, mode, layers, &folder).env(variable, value).run();
             ran.assert_code(0);
             assert_order(&ran, layers);
             let is_passed = variable == "VK_STEWARD_MEMORY_MATCH";
@@ -128,10 +125,7 @@ fn ly2_ly9_layers_that_wrap_handles_work_above_and_below() {
             let devices = report["program"]["instances"][0]["devices"].as_array();
             let device = devices.and_then(|devices| devices.first());
             let name = device.map(|device| device["description"].to_string());
-            assert!(
-                name.is_some_and(|name| name.contains("llvmpipe")),
-                "it knows the device: {report}"
-            );
+            assert!(name.is_some_and(|name| name.contains("llvmpipe")), "it knows the device: {report}");
         }
     }
 }
@@ -182,7 +176,8 @@ fn ly3_a_layer_above_is_answered_as_without_us() {
             assert!(without.contains(expected), "{without:?}");
         }
         let mut expected = without;
-        // Without an instance the loader also answers with functions of its own that are no commands before an instance.
+        // Without an instance the loader also answers with functions of its own that are no commands before an
+        // instance.
         expected.retain(|line| {
             let is_of_instance = !line.starts_with("before ") && !line.starts_with("null ");
             is_of_instance || !(line.contains("DebugUtils") || line.contains(" vk_layer"))

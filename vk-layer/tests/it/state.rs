@@ -49,20 +49,14 @@ fn ly44_a_report_says_that_another_has_written_into_the_stacks_of_the_state_file
         let done = child.env("VK_STEWARD_MEMORY_TEXT", "-").run();
         done.assert_code(0);
         let lines = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            lines.contains("the rest of the call stacks cannot be read"),
-            "{done}"
-        );
+        assert!(lines.contains("the rest of the call stacks cannot be read"), "{done}");
         return;
     }
     let layer = Layer::new();
     let instance = layer.create_instance(NONE).expect("an instance");
     layer.create_device(instance, NONE).expect("a device");
     let file = env::var_os(STATE).expect("a file");
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .open(file)
-        .expect("a file");
+    let mut file = fs::OpenOptions::new().write(true).open(file).expect("a file");
     let first = state_file::LENGTH + 8 * state_file::stacks::HEAD_WORDS;
     file.seek(SeekFrom::Start(first as u64)).expect("a record");
     file.write_all(&[0xff; 8]).expect("room");

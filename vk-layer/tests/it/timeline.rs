@@ -58,9 +58,8 @@ fn ly23_phases_begin_at_what_divides_a_run_and_samples_are_thinned() {
     let run = || {
         let folder = tempfile::tempdir().expect("a folder");
         let (setting, value) = report_requests(folder.path());
-        let child = Child::this_test(test)
-            .env("VK_STEWARD_MEMORY_JSON", folder.path().join("%n.json"))
-            .env(setting, value);
+        let child =
+            Child::this_test(test).env("VK_STEWARD_MEMORY_JSON", folder.path().join("%n.json")).env(setting, value);
         child.run().assert_code(0);
         let read = |number: u32| {
             let file = folder.path().join(format!("{number}.json"));
@@ -70,14 +69,7 @@ fn ly23_phases_begin_at_what_divides_a_run_and_samples_are_thinned() {
     };
     let [in_the_middle, at_the_end] = run();
     let report: Report = serde_json::from_str(&at_the_end).expect("a layer's report");
-    let shown = |phase: &Phase| {
-        (
-            phase.name.clone(),
-            phase.commands,
-            phase.blocks,
-            phase.peak_bytes,
-        )
-    };
+    let shown = |phase: &Phase| (phase.name.clone(), phase.commands, phase.blocks, phase.peak_bytes);
     let phases: Vec<_> = report.phases.iter().map(shown).collect();
     // The instance's block, then the device's and at most 5, 3 and 2 buffers beside both.
     let peaks = [2, 7, 5, 4, 1].map(|blocks| blocks * BLOCK);
@@ -89,22 +81,15 @@ fn ly23_phases_begin_at_what_divides_a_run_and_samples_are_thinned() {
         ("report", 8002, 4000, peaks[3]),
         ("device destroyed", 1, 0, peaks[4]),
     ];
-    let expected: Vec<_> = expected
-        .map(|(name, commands, blocks, peak)| (name.to_owned(), commands, blocks, peak))
-        .into();
+    let expected: Vec<_> =
+        expected.map(|(name, commands, blocks, peak)| (name.to_owned(), commands, blocks, peak)).into();
     assert_eq!(phases, expected);
     assert!(report.phases.iter().all(|phase| phase.peak_slack == 0));
     // What ends a phase begins the next one: nothing is in none or in two.
     let sum = |number: fn(&Phase) -> u64| report.phases.iter().map(number).sum::<u64>();
     let kinds = || report.contexts.iter().filter(|row| !row.group);
-    assert_eq!(
-        sum(|phase| phase.blocks),
-        kinds().map(|row| row.total_blocks).sum::<u64>()
-    );
-    assert_eq!(
-        sum(|phase| phase.bytes),
-        kinds().map(|row| row.total_bytes).sum::<u64>()
-    );
+    assert_eq!(sum(|phase| phase.blocks), kinds().map(|row| row.total_blocks).sum::<u64>());
+    assert_eq!(sum(|phase| phase.bytes), kinds().map(|row| row.total_bytes).sum::<u64>());
     assert_eq!(sum(|phase| phase.freed), sum(|phase| phase.blocks));
     let Source::Program { commands, .. } = report.source else {
         panic!("{:?}", report.source);
@@ -115,16 +100,8 @@ fn ly23_phases_begin_at_what_divides_a_run_and_samples_are_thinned() {
     let bound = Sampler::MAX_SAMPLES + 2 * phases.len();
     assert!((100..=bound).contains(&samples.len()), "{}", samples.len());
     assert!(samples.is_sorted_by(|a, b| a.at <= b.at && a.phase <= b.phase));
-    assert_eq!(
-        samples
-            .last()
-            .map(|last| (last.at, last.live_by_scope.sum())),
-        Some((commands, 0))
-    );
-    let most = samples
-        .iter()
-        .map(|sample| sample.live_by_scope.sum())
-        .max();
+    assert_eq!(samples.last().map(|last| (last.at, last.live_by_scope.sum())), Some((commands, 0)));
+    let most = samples.iter().map(|sample| sample.live_by_scope.sum()).max();
     assert_eq!(most, Some(7 * BLOCK));
 
     // The middle report does not contain what came later.
@@ -161,10 +138,5 @@ fn ly23_very_many_phases_are_one_from_then_on() {
     assert_eq!(report.phases.len(), 64);
     let blocks: u64 = report.phases.iter().map(|phase| phase.blocks).sum();
     assert_eq!(blocks, 41);
-    assert!(
-        report
-            .limits
-            .iter()
-            .any(|limit| limit.starts_with("17 more phases"))
-    );
+    assert!(report.limits.iter().any(|limit| limit.starts_with("17 more phases")));
 }

@@ -24,11 +24,7 @@ fn chain(link: i32, next: &Link) -> Vec<Chained> {
     let private_data = 1_000_295_001;
     let features = 1_000_059_000;
     let callback = if link == 47 { 3 } else { 1 };
-    let of = |s_type, words| Chained {
-        s_type,
-        p_next: ptr::null(),
-        words,
-    };
+    let of = |s_type, words| Chained { s_type, p_next: ptr::null(), words };
     let mut chain = vec![
         of(0x7777, [usize::MAX, 1, 2, 3]),
         // The loader's functions that create devices for layers, or set what belongs to the loader in new objects.
@@ -47,24 +43,14 @@ fn chain(link: i32, next: &Link) -> Vec<Chained> {
 
 #[test]
 fn ly8_chains_private_data_and_features_reach_the_driver_untouched_but_for_the_link() {
-    type CreateInstance =
-        unsafe extern "system" fn(*const c_void, *const RawCallbacks, *mut *mut c_void) -> i32;
-    type CreateDevice = unsafe extern "system" fn(
-        *mut c_void,
-        *const c_void,
-        *const RawCallbacks,
-        *mut *mut c_void,
-    ) -> i32;
-    type CreateBuffer =
-        unsafe extern "system" fn(*mut c_void, *const c_void, *const RawCallbacks, *mut u64) -> i32;
+    type CreateInstance = unsafe extern "system" fn(*const c_void, *const RawCallbacks, *mut *mut c_void) -> i32;
+    type CreateDevice =
+        unsafe extern "system" fn(*mut c_void, *const c_void, *const RawCallbacks, *mut *mut c_void) -> i32;
+    type CreateBuffer = unsafe extern "system" fn(*mut c_void, *const c_void, *const RawCallbacks, *mut u64) -> i32;
     let layer = Layer::new();
     let link = LINK;
     // The info of each, with words for whatever extensions and layers it names.
-    let info = |chain: &[Chained]| Chained {
-        s_type: 1,
-        p_next: chain.as_ptr().cast(),
-        words: [0, 0, 0, 0],
-    };
+    let info = |chain: &[Chained]| Chained { s_type: 1, p_next: chain.as_ptr().cast(), words: [0, 0, 0, 0] };
     // A create info is longer than a struct of the chain: what follows is 0.
     let padded = |info: Chained| [info; 1].map(|info| (info, [0_usize; 8]))[0];
     let same_but_for_the_link = |before: &[Chained], after: &[Chained]| {
@@ -125,16 +111,9 @@ fn ly8_chains_private_data_and_features_reach_the_driver_untouched_but_for_the_l
         // SAFETY: a live device, and structs that are valid.
         let result = unsafe { create(device, (&raw const given).cast(), NONE, &raw mut object) };
         assert_eq!((result, last_info()), (0, (&raw const given).addr()));
-        assert_eq!(
-            (given.words, given.p_next),
-            ([4096, 0, 1, 2], all.as_ptr().cast())
-        );
+        assert_eq!((given.words, given.p_next), ([4096, 0, 1, 2], all.as_ptr().cast()));
         assert_eq!(all, before, "{name:?}");
-        let destroy = if name == c"vkCreateBuffer" {
-            c"vkDestroyBuffer"
-        } else {
-            c"vkFreeMemory"
-        };
+        let destroy = if name == c"vkCreateBuffer" { c"vkDestroyBuffer" } else { c"vkFreeMemory" };
         let destroy = layer.of_device(device, destroy).expect("a hook");
         crate::driver::destroy_object(destroy, device, object, NONE);
     }

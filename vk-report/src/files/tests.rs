@@ -30,13 +30,11 @@ fn pipe(path: &Path) {
     assert!(made.expect("mkfifo").success());
 }
 
-/// A device that swallows all. As root one of this test alone: a fault would replace the system's own, which nobody else can.
+/// A device that swallows all. As root one of this test alone: a fault would replace the system's own, which nobody
+/// else can.
 fn device(folder: &Path) -> PathBuf {
     let own = folder.join("device");
-    let made = Command::new("mknod")
-        .arg(&own)
-        .args(["c", "1", "3"])
-        .output();
+    let made = Command::new("mknod").arg(&own).args(["c", "1", "3"]).output();
     let is_usable = || OpenOptions::new().write(true).open(&own).is_ok();
     match made.expect("mknod").status.success() {
         true if is_usable() => own,
@@ -49,11 +47,7 @@ fn device(folder: &Path) -> PathBuf {
 fn to_other(test: &str, path: &Path) -> bool {
     let is_done = lchown(path, Some(OTHER), Some(OTHER)).is_ok();
     if !is_done {
-        skip(
-            "root",
-            test,
-            "files of another user can be made as root alone",
-        );
+        skip("root", test, "files of another user can be made as root alone");
     }
     is_done
 }
@@ -72,10 +66,7 @@ fn a_file_is_replaced_as_a_whole_and_nothing_is_left_of_a_failure() {
     for text in ["first, and longer", "second"] {
         assert_eq!(check(&name).expect("it can be written"), Written::File);
         let written = write(&name, text.as_bytes(), PRIVATE);
-        assert_eq!(
-            written.expect("a folder that can be written to"),
-            Written::File
-        );
+        assert_eq!(written.expect("a folder that can be written to"), Written::File);
         assert_eq!((read(&name).as_str(), mode(&name)), (text, 0o600));
     }
     // Whoever has the old one open keeps it.
@@ -92,10 +83,8 @@ fn a_file_is_replaced_as_a_whole_and_nothing_is_left_of_a_failure() {
     write(&missing, b"text", PRIVATE).expect_err("no folder is made");
     check(&missing).expect_err("no folder is made");
     write(&name.join("below"), b"text", PRIVATE).expect_err("no folder");
-    let mut left: Vec<_> = fs::read_dir(folder.path())
-        .expect("a folder")
-        .map(|entry| entry.expect("an entry").file_name())
-        .collect();
+    let mut left: Vec<_> =
+        fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
     left.sort();
     assert_eq!(left, ["folder", "report"]);
 }
@@ -168,14 +157,7 @@ fn links_and_files_of_another_user_are_not_passed() {
     }
     // This user's link to another user's.
     symlink(at("to_file"), at("own_to_file")).expect("a link");
-    for path in [
-        "to_file",
-        "to_folder/file",
-        "to_folder/new",
-        "to_nothing",
-        "own_to_file",
-        "pipe",
-    ] {
+    for path in ["to_file", "to_folder/file", "to_folder/new", "to_nothing", "own_to_file", "pipe"] {
         assert_foreign(write(&at(path), b"text", PRIVATE));
         assert_foreign(check(&at(path)));
         assert_foreign(append(&at(path)));
@@ -203,10 +185,7 @@ fn pipes_and_devices_are_written_in_place_and_nothing_waits() {
     let name = folder.path().join("pipe");
     pipe(&name);
     assert_eq!(check(&name).expect("own"), Written::InPlace);
-    for refused in [
-        write(&name, b"text", PRIVATE).map(drop),
-        append(&name).map(drop),
-    ] {
+    for refused in [write(&name, b"text", PRIVATE).map(drop), append(&name).map(drop)] {
         let error = refused.expect_err("nobody reads it");
         assert_eq!(error.kind(), io::ErrorKind::NotConnected, "{error}");
     }
@@ -214,20 +193,13 @@ fn pipes_and_devices_are_written_in_place_and_nothing_waits() {
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
     // With a reader; more than a pipe holds, so that the reader is waited for.
     let text = vec![b'x'; 1 << 18];
-    let mut reader = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&name)
-        .expect("a pipe");
+    let mut reader = OpenOptions::new().read(true).write(true).open(&name).expect("a pipe");
     std::thread::scope(|scope| {
         let got = scope.spawn(|| {
             let mut got = vec![0; 1 << 18];
             reader.read_exact(&mut got).map(|()| got)
         });
-        assert_eq!(
-            write(&name, &text, PRIVATE).expect("it is read"),
-            Written::InPlace
-        );
+        assert_eq!(write(&name, &text, PRIVATE).expect("it is read"), Written::InPlace);
         assert!(got.join().expect("it ends").expect("all") == text);
     });
     assert!(!name.is_file());
@@ -291,18 +263,14 @@ fn writers_of_one_file_take_nothing_from_each_other() {
     let entries = fs::read_dir(folder.path()).expect("a folder");
     assert_eq!(entries.count(), 1);
     // A part that its writer has open is not touched, nor what only has its name.
-    let parts =
-        [0, 1, 2].map(|number| folder.path().join(format!(".report.{number}.steward-part")));
+    let parts = [0, 1, 2].map(|number| folder.path().join(format!(".report.{number}.steward-part")));
     fs::write(&parts[0], "another's").expect("a file");
     let open = File::open(&parts[0]).expect("a file");
     super::lock(&open).expect("nobody has it");
     symlink(&name, &parts[1]).expect("a link");
     fs::create_dir(&parts[2]).expect("a folder");
     write(&name, b"whole", PRIVATE).expect("another name");
-    assert_eq!(
-        (read(&name).as_str(), read(&parts[0]).as_str()),
-        ("whole", "another's")
-    );
+    assert_eq!((read(&name).as_str(), read(&parts[0]).as_str()), ("whole", "another's"));
     assert!(parts[1].is_symlink() && parts[2].is_dir());
 }
 

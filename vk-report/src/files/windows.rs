@@ -1,4 +1,5 @@
-//! Opens files on Windows. A file's rights are those of its folder, and who else could change or replace it is not looked at.
+//! Opens files on Windows. A file's rights are those of its folder, and who else could change or replace it is not
+//! looked at.
 
 #![forbid(unsafe_code)]
 
@@ -31,8 +32,8 @@ pub enum Written {
     InPlace,
 }
 
-/// Writes `bytes` to the file, whole or not at all; devices and pipes are written in place. The rights are those of the folder, whatever
-/// `_mode` says.
+/// Writes `bytes` to the file, whole or not at all; devices and pipes are written in place. The rights are those of the
+/// folder, whatever `_mode` says.
 ///
 /// # Errors
 /// Those of the operating system.
@@ -125,10 +126,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
 
 fn open_plain(path: &Path, options: &OpenOptions) -> io::Result<File> {
     if is_in_place(path) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is no plain file",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
     }
     options.open(path)
 }
@@ -140,9 +138,7 @@ fn open_in_place(path: &Path) -> io::Result<File> {
 fn is_in_place(path: &Path) -> bool {
     let name = path.as_os_str();
     name.as_encoded_bytes().starts_with(br"\\.\")
-        || ["NUL", "CON", "CONOUT$"]
-            .iter()
-            .any(|device| name.eq_ignore_ascii_case(device))
+        || ["NUL", "CON", "CONOUT$"].iter().any(|device| name.eq_ignore_ascii_case(device))
 }
 
 /// Nobody else has its name, nor can open, rename or remove it while it is open.
@@ -200,17 +196,12 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::{
-        LEFT_AFTER, PRIVATE, Written, append, check, create_part, open, open_settings, remove,
-        write,
-    };
+    use super::{LEFT_AFTER, PRIVATE, Written, append, check, create_part, open, open_settings, remove, write};
 
     fn names(folder: &TempDir) -> Vec<String> {
         let entries = fs::read_dir(folder.path()).expect("a folder");
         let name = |entry: fs::DirEntry| entry.file_name().display().to_string();
-        entries
-            .map(|entry| name(entry.expect("an entry")))
-            .collect()
+        entries.map(|entry| name(entry.expect("an entry"))).collect()
     }
 
     #[test]
@@ -240,10 +231,7 @@ mod tests {
         let (open, living) = create_part(&name).expect("a folder");
         for part in [&closed, &open] {
             let part = part.file_name().and_then(|it| it.to_str()).expect("text");
-            assert!(
-                part.starts_with(&own) && part.ends_with(".steward-part"),
-                "{part}"
-            );
+            assert!(part.starts_with(&own) && part.ends_with(".steward-part"), "{part}");
         }
         let left = folder.path().join(".report.1-2.steward-part");
         let file = File::create(&left).expect("a file of a writer that was killed");
@@ -262,10 +250,7 @@ mod tests {
     #[test]
     fn a_device_is_written_in_place_and_is_no_file_to_read() {
         let nul = Path::new("nul");
-        assert_eq!(
-            write(nul, b"text", PRIVATE).expect("a device"),
-            Written::InPlace
-        );
+        assert_eq!(write(nul, b"text", PRIVATE).expect("a device"), Written::InPlace);
         append(nul).expect("a device");
         open(nul).expect_err("it is no file");
     }
@@ -275,11 +260,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let name = folder.path().join("settings");
         assert!(open_settings(&name).expect("no file").is_none());
-        assert!(
-            open_settings(&name.join("below"))
-                .expect("no folder")
-                .is_none()
-        );
+        assert!(open_settings(&name.join("below")).expect("no folder").is_none());
         fs::write(&name, "text").expect("a file");
         assert!(open_settings(&name).expect("a file").is_some());
     }

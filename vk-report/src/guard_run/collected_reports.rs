@@ -1,4 +1,5 @@
-//! Reports of a guard, kept until the run is over. A report may come from a signal handler, so that it is only written to files.
+//! Reports of a guard, kept until the run is over. A report may come from a signal handler, so that it is only written
+//! to files.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -29,20 +30,11 @@ struct ReportFiles {
 /// The most guarded runs of one process at once.
 pub(super) const MAX_GUARDS: usize = 8;
 
-static COLLECTORS: [AtomicPtr<ReportFiles>; MAX_GUARDS] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; MAX_GUARDS];
+static COLLECTORS: [AtomicPtr<ReportFiles>; MAX_GUARDS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_GUARDS];
 
 /// A guard's function gets only the report, so that the function itself must say which collector is meant.
-const FUNCTIONS: [fn(&Report<'_>); MAX_GUARDS] = [
-    collect::<0>,
-    collect::<1>,
-    collect::<2>,
-    collect::<3>,
-    collect::<4>,
-    collect::<5>,
-    collect::<6>,
-    collect::<7>,
-];
+const FUNCTIONS: [fn(&Report<'_>); MAX_GUARDS] =
+    [collect::<0>, collect::<1>, collect::<2>, collect::<3>, collect::<4>, collect::<5>, collect::<6>, collect::<7>];
 
 fn collect<const SLOT: usize>(report: &Report<'_>) {
     if let Some(collector) = COLLECTORS.get(SLOT) {
@@ -52,10 +44,7 @@ fn collect<const SLOT: usize>(report: &Report<'_>) {
 
 impl CollectedReports {
     pub(super) fn new() -> io::Result<Option<Self>> {
-        let mut files = Box::new(ReportFiles {
-            kept: tempfile::tempfile()?,
-            shown: error_output(),
-        });
+        let mut files = Box::new(ReportFiles { kept: tempfile::tempfile()?, shown: error_output() });
         let own = &raw mut *files;
         let claim = |slot: &AtomicPtr<ReportFiles>| {
             let claimed = slot.compare_exchange(ptr::null_mut(), own, SeqCst, SeqCst);
@@ -70,15 +59,13 @@ impl CollectedReports {
     }
 
     fn collect(collector: &AtomicPtr<ReportFiles>, report: &Report<'_>) {
-        // SAFETY: null, or the files of a `CollectedReports` that outlives its guard, whose fields `Layers` drops in this order.
+        // SAFETY: null, or the files of a `CollectedReports` that outlives its guard, whose fields `Layers` drops in
+        // this order.
         let Some(files) = (unsafe { collector.load(SeqCst).as_ref() }) else {
             return;
         };
         // Errors cannot be reported here.
-        let _ = files
-            .shown
-            .as_ref()
-            .map(|file| PlainReport::new(file).write_fmt(format_args!("{report}\n")));
+        let _ = files.shown.as_ref().map(|file| PlainReport::new(file).write_fmt(format_args!("{report}\n")));
         let _ = keep(report, &mut PlainReport::new(&files.kept));
     }
 
@@ -90,10 +77,7 @@ impl CollectedReports {
             return Vec::new();
         }
         let text = String::from_utf8_lossy(&text);
-        text.split_terminator(END)
-            .take(MAX_REPORTS)
-            .map(parse)
-            .collect()
+        text.split_terminator(END).take(MAX_REPORTS).map(parse).collect()
     }
 }
 
@@ -109,22 +93,9 @@ fn keep(report: &Report<'_>, out: &mut PlainReport<'_>) -> fmt::Result {
     let allocated = report.block.map(|block| block.allocated);
     let command = |actor: Option<Actor<'_>>| actor.and_then(|actor| actor.command).unwrap_or("");
     write!(out, "{}{PART}", report.kind.name())?;
-    write!(
-        out,
-        "{}{PART}",
-        allocated.map_or("", |allocated| allocated.owner)
-    )?;
-    write!(
-        out,
-        "{}{PART}",
-        report.block.map_or("", |block| block.scope.name())
-    )?;
-    write!(
-        out,
-        "{}{PART}{}{PART}",
-        command(allocated),
-        command(Some(report.by))
-    )?;
+    write!(out, "{}{PART}", allocated.map_or("", |allocated| allocated.owner))?;
+    write!(out, "{}{PART}", report.block.map_or("", |block| block.scope.name()))?;
+    write!(out, "{}{PART}{}{PART}", command(allocated), command(Some(report.by)))?;
     write!(out, "{report}{END}")?;
     out.flush()
 }
@@ -132,14 +103,7 @@ fn keep(report: &Report<'_>, out: &mut PlainReport<'_>) -> fmt::Result {
 fn parse(text: &str) -> GuardReport {
     let mut parts = text.split(PART).map(str::to_owned);
     let mut part = || parts.next().unwrap_or_default();
-    GuardReport {
-        kind: part(),
-        owner: part(),
-        scope: part(),
-        command: part(),
-        found_in: part(),
-        text: part(),
-    }
+    GuardReport { kind: part(), owner: part(), scope: part(), command: part(), found_in: part(), text: part() }
 }
 
 struct PlainReport<'f> {
@@ -150,17 +114,11 @@ struct PlainReport<'f> {
 
 impl<'f> PlainReport<'f> {
     const fn new(file: &'f File) -> Self {
-        Self {
-            file,
-            buffer: [0; 512],
-            used: 0,
-        }
+        Self { file, buffer: [0; 512], used: 0 }
     }
 
     fn flush(&mut self) -> fmt::Result {
-        let written = self
-            .file
-            .write_all(self.buffer.get(..self.used).unwrap_or_default());
+        let written = self.file.write_all(self.buffer.get(..self.used).unwrap_or_default());
         self.used = 0;
         written.map_err(|_| fmt::Error)
     }
@@ -193,11 +151,7 @@ fn error_output() -> Option<File> {
     #[cfg(unix)]
     {
         use std::os::fd::AsFd as _;
-        io::stderr()
-            .as_fd()
-            .try_clone_to_owned()
-            .ok()
-            .map(File::from)
+        io::stderr().as_fd().try_clone_to_owned().ok().map(File::from)
     }
     #[cfg(not(unix))]
     {
@@ -215,42 +169,19 @@ mod tests {
         let text: String = (0..5_000).map(|n| format!("{n},")).collect();
         write!(PlainReport::new(&file), "{text}").expect("written");
         let mut read = String::new();
-        (&file)
-            .rewind()
-            .and_then(|()| (&file).read_to_string(&mut read))
-            .expect("read");
+        (&file).rewind().and_then(|()| (&file).read_to_string(&mut read)).expect("read");
         assert_eq!(read, text);
     }
 
     #[test]
     fn parts_come_back_in_their_places() {
-        let text = [
-            "kind",
-            "VkBuffer",
-            "object",
-            "vkCreateBuffer",
-            "vkDestroyBuffer",
-            "all\nof it",
-        ]
-        .join(&PART.to_string());
+        let text =
+            ["kind", "VkBuffer", "object", "vkCreateBuffer", "vkDestroyBuffer", "all\nof it"].join(&PART.to_string());
         let parsed = parse(&text);
-        let GuardReport {
-            kind,
-            owner,
-            scope,
-            command,
-            found_in,
-            text,
-        } = parsed;
+        let GuardReport { kind, owner, scope, command, found_in, text } = parsed;
         assert_eq!(
             [kind, owner, scope, command, found_in],
-            [
-                "kind",
-                "VkBuffer",
-                "object",
-                "vkCreateBuffer",
-                "vkDestroyBuffer"
-            ]
+            ["kind", "VkBuffer", "object", "vkCreateBuffer", "vkDestroyBuffer"]
         );
         assert_eq!(text, "all\nof it");
     }

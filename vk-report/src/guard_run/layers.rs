@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostError, Notice, PointerStatus,
-    Scope, with_requester,
+    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostError, Notice, PointerStatus, Scope,
+    with_requester,
 };
 use debug_guard::{
-    BackEnd, BackEnds, FailingAllocator, Fault, Guard, GuardError, GuardOptions, GuardStats,
-    OnReport, Stacks,
+    BackEnd, BackEnds, FailingAllocator, Fault, Guard, GuardError, GuardOptions, GuardStats, OnReport, Stacks,
 };
 use vk_callbacks::command::{current_command, in_callback};
 
@@ -37,9 +36,7 @@ pub enum GuardingError {
     )]
     NoFile(std::io::Error),
     /// Each has a place for its reports, and there are no more.
-    #[error(
-        "--guard: a process has {MAX_GUARDS} guarded runs at once: end one before the next begins"
-    )]
+    #[error("--guard: a process has {MAX_GUARDS} guarded runs at once: end one before the next begins")]
     TooManyGuards,
 }
 
@@ -59,9 +56,7 @@ pub struct Layers {
 
 impl std::fmt::Debug for Layers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Layers")
-            .field("fail", &self.fail)
-            .finish_non_exhaustive()
+        f.debug_struct("Layers").field("fail", &self.fail).finish_non_exhaustive()
     }
 }
 
@@ -72,15 +67,12 @@ struct GuardedSource {
 }
 
 impl Layers {
-    /// The layers that `guarding` names. Refusals, or the first of them alone, are written to `file` as they happen, if there is one.
+    /// The layers that `guarding` names. Refusals, or the first of them alone, are written to `file` as they happen, if
+    /// there is one.
     ///
     /// # Errors
     /// [`GuardingError`].
-    pub fn new(
-        guarding: &Guarding,
-        file: Option<File>,
-        first_only: bool,
-    ) -> Result<Self, GuardingError> {
+    pub fn new(guarding: &Guarding, file: Option<File>, first_only: bool) -> Result<Self, GuardingError> {
         let system = FromGlobalAlloc::SYSTEM;
         let (source, guarded) = match guarding.guard {
             None => (Source::System(system), None),
@@ -90,14 +82,7 @@ impl Layers {
                 let told = told.ok_or(GuardingError::TooManyGuards)?;
                 let guard = Guard::new(system, options(choice, guarding.back_end, told.function()));
                 let guard = guard.map_err(|refused| GuardingError::Guard(refused.error))?;
-                (
-                    Source::Guard(guard),
-                    Some(GuardedSource {
-                        choice,
-                        told,
-                        mappings_before,
-                    }),
-                )
+                (Source::Guard(guard), Some(GuardedSource { choice, told, mappings_before }))
             }
         };
         Ok(Self {
@@ -112,19 +97,14 @@ impl Layers {
         })
     }
 
-    /// The guard's results until now, after a check of all blocks; `None` without a guard. Stacks are addresses without names of functions.
+    /// The guard's results until now, after a check of all blocks; `None` without a guard. Stacks are addresses without
+    /// names of functions.
     ///
     /// Call it after the driver's instance has ended.
     #[must_use]
     pub fn guard_run(&self) -> Option<GuardRun> {
-        let (
-            Source::Guard(guard),
-            Some(GuardedSource {
-                choice,
-                told,
-                mappings_before,
-            }),
-        ) = (self.faults.inner(), &self.guarded)
+        let (Source::Guard(guard), Some(GuardedSource { choice, told, mappings_before })) =
+            (self.faults.inner(), &self.guarded)
         else {
             return None;
         };
@@ -144,11 +124,7 @@ impl Layers {
         } = guard.stats();
         let own_blocks = self.own_blocks.load(Relaxed);
         // In a mode that gives all blocks pages, those of the accounts have some, too.
-        let own_guarded = if cookies == 0 && off == 0 {
-            own_blocks
-        } else {
-            0
-        };
+        let own_guarded = if cookies == 0 && off == 0 { own_blocks } else { 0 };
         Some(GuardRun {
             mode: choice.to_string(),
             back_end: back_end.name().to_owned(),
@@ -180,11 +156,7 @@ impl Layers {
             requests: self.faults.requests(),
             refused: self.faults.refused(),
             first: refusals.clone(),
-            asked: if self.faults.refused() == 0 {
-                self.requesters()
-            } else {
-                Vec::new()
-            },
+            asked: if self.faults.refused() == 0 { self.requesters() } else { Vec::new() },
             ended,
         })
     }
@@ -195,19 +167,14 @@ impl Layers {
         names.sort_unstable();
         names.dedup();
         let scopes = |name| {
-            let of_name = Scope::ALL
-                .into_iter()
-                .filter(|scope| asked.contains(&(name, *scope)));
+            let of_name = Scope::ALL.into_iter().filter(|scope| asked.contains(&(name, *scope)));
             of_name.map(Scope::name).collect::<Vec<_>>().join(", ")
         };
-        names
-            .into_iter()
-            .map(|name| format!("{name} ({})", scopes(name)))
-            .collect()
+        names.into_iter().map(|name| format!("{name} ({})", scopes(name))).collect()
     }
 
-    /// Whether the plan admits a request to the application's own callbacks, for this kind of object. A refusal is listed; live bytes of
-    /// such requests are not counted.
+    /// Whether the plan admits a request to the application's own callbacks, for this kind of object. A refusal is
+    /// listed; live bytes of such requests are not counted.
     #[must_use]
     pub fn admits(&self, kind: &'static str, bytes: usize, scope: Scope) -> bool {
         if self.fail.is_some() && self.faults.refused() == 0 {
@@ -252,8 +219,7 @@ impl Layers {
 
     #[cold]
     fn note_refusal(&self, owner: &str, bytes: usize, scope: Scope) {
-        let (command, serial) =
-            current_command().map_or(("", 0), |command| (command.name, command.serial));
+        let (command, serial) = current_command().map_or(("", 0), |command| (command.name, command.serial));
         let refusal = Refusal {
             command: command.to_owned(),
             serial,
@@ -279,33 +245,20 @@ fn requester_name() -> &'static str {
     with_requester(|origin| origin.map_or("", |origin| origin.name))
 }
 
-fn options(
-    choice: GuardChoice,
-    back_end: Option<BackEnd>,
-    collect: fn(&debug_guard::Report<'_>),
-) -> GuardOptions {
-    let options = choice
-        .options()
-        .name("steward")
-        .command(command_mark)
-        .stacks(Stacks::Full)
-        .on_report(OnReport::Call(collect));
+fn options(choice: GuardChoice, back_end: Option<BackEnd>, collect: fn(&debug_guard::Report<'_>)) -> GuardOptions {
+    let options =
+        choice.options().name("steward").command(command_mark).stacks(Stacks::Full).on_report(OnReport::Call(collect));
     back_end.map_or(options, |back_end| options.back_end(back_end))
 }
 
 fn not_offered(used: BackEnd) -> Vec<String> {
     let offered = BackEnds::probe();
-    let better = BackEnd::ALL
-        .iter()
-        .copied()
-        .take_while(|back_end| *back_end != used);
-    better
-        .filter_map(|back_end| Some(format!("{back_end}: {}", offered.refusal(back_end)?)))
-        .collect()
+    let better = BackEnd::ALL.iter().copied().take_while(|back_end| *back_end != used);
+    better.filter_map(|back_end| Some(format!("{back_end}: {}", offered.refusal(back_end)?))).collect()
 }
 
-// SAFETY: every block is the source's, and is freed the way it was allocated, since only a bridge's blocks are allocated and freed in
-// callbacks.
+// SAFETY: every block is the source's, and is freed the way it was allocated, since only a bridge's blocks are
+// allocated and freed in callbacks.
 unsafe impl HostAllocator for Layers {
     fn traits(&self) -> AllocatorTraits {
         self.faults.traits().with_requester()
@@ -316,17 +269,11 @@ unsafe impl HostAllocator for Layers {
     }
 
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        self.refuse_or_pass(layout, scope, |source| {
-            source.allocate_zeroed(layout, scope)
-        })
+        self.refuse_or_pass(layout, scope, |source| source.allocate_zeroed(layout, scope))
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        let source: &dyn HostAllocator = if in_callback() {
-            &self.faults
-        } else {
-            self.faults.inner()
-        };
+        let source: &dyn HostAllocator = if in_callback() { &self.faults } else { self.faults.inner() };
         // SAFETY: a block of this source with this layout; a callback frees what a callback allocated.
         unsafe { source.deallocate(block, layout, scope) }
     }
@@ -339,9 +286,7 @@ unsafe impl HostAllocator for Layers {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: a block of this source with this layout; a callback resizes what a callback allocated.
-        self.refuse_or_pass(new, scope, |source| unsafe {
-            source.resize(block, old, new, scope)
-        })
+        self.refuse_or_pass(new, scope, |source| unsafe { source.resize(block, old, new, scope) })
     }
 
     fn notify(&self, notice: Notice) {
@@ -368,10 +313,7 @@ mod tests {
 
     #[test]
     fn lc10_each_guard_of_a_process_has_its_own_reports() {
-        let guarding = Guarding {
-            guard: Some(GuardChoice::Cookie),
-            ..Guarding::default()
-        };
+        let guarding = Guarding { guard: Some(GuardChoice::Cookie), ..Guarding::default() };
         let layers = || Layers::new(&guarding, None, true).expect("a guard");
         let all = [layers(), layers(), layers()];
         let layout = Layout::from_size_align(24, 8).expect("a layout");

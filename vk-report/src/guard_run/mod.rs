@@ -5,8 +5,8 @@
 //!                     (counts)     +--- the accounts' own --------------------+
 //! ```
 //!
-//! All allocations of the driver and the accounts pass the guard. Failures apply to callbacks alone: the memory that reports them is not
-//! refused.
+//! All allocations of the driver and the accounts pass the guard. Failures apply to callbacks alone: the memory that
+//! reports them is not refused.
 
 mod back_end;
 mod collected_reports;

@@ -27,7 +27,8 @@ impl RefusalFile {
 
     fn write_line(&self, line: serde_json::Result<String>) {
         if let (Some(mut file), Ok(line)) = (self.file.as_ref(), line) {
-            // One write for each line, since threads may refuse at once. An error is ignored: the parent then learns less of a crash.
+            // One write for each line, since threads may refuse at once. An error is ignored: the parent then learns
+            // less of a crash.
             let _ = file.write_all(format!("{line}\n").as_bytes());
         }
     }
@@ -74,16 +75,9 @@ mod tests {
     #[test]
     fn what_was_said_is_heard_up_to_where_it_was_cut_off() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let line = RefusalFile {
-            file: Some(file.reopen().expect("the same file")),
-            first_only: false,
-        };
+        let line = RefusalFile { file: Some(file.reopen().expect("the same file")), first_only: false };
         for serial in [3, 4] {
-            let refusal = Refusal {
-                command: "vkCreateBuffer".into(),
-                serial,
-                ..Refusal::default()
-            };
+            let refusal = Refusal { command: "vkCreateBuffer".into(), serial, ..Refusal::default() };
             line.refused(&refusal, serial == 3);
         }
         let said = std::fs::read_to_string(file.path()).expect("text");
@@ -99,10 +93,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let line = RefusalFile::to(file.reopen().ok(), true);
         for serial in [1, 2, 3] {
-            let refusal = Refusal {
-                serial,
-                ..Refusal::default()
-            };
+            let refusal = Refusal { serial, ..Refusal::default() };
             line.refused(&refusal, serial < 3);
         }
         let log = RefusalLog::read(file.path()).expect("read");

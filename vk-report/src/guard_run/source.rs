@@ -2,8 +2,7 @@ use std::alloc::{Layout, System};
 use std::ptr::NonNull;
 
 use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostError, Notice, PointerStatus,
-    Scope,
+    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostError, Notice, PointerStatus, Scope,
 };
 use debug_guard::Guard;
 

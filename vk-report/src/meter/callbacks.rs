@@ -24,10 +24,7 @@ impl RequestedBytes {
     /// Calls and bytes until now; exact when no request runs.
     #[must_use]
     pub fn totals(&self) -> (u64, u64) {
-        (
-            self.calls.load(Ordering::Relaxed),
-            self.bytes.load(Ordering::Relaxed),
-        )
+        (self.calls.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 }
 
@@ -67,25 +64,19 @@ impl<'a> CountingCallbacks<'a> {
 impl CallbackSink for CountingCallbacks<'_> {
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
         // SAFETY: the same call, with the inner user data.
-        let block = during(ThreadActivity::InCallback, || unsafe {
-            self.inner.allocation(request)
-        });
+        let block = during(ThreadActivity::InCallback, || unsafe { self.inner.allocation(request) });
         self.granted(block, request.size)
     }
 
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
         // SAFETY: the same call, with the inner user data.
-        let block = during(ThreadActivity::InCallback, || unsafe {
-            self.inner.reallocation(original, request)
-        });
+        let block = during(ThreadActivity::InCallback, || unsafe { self.inner.reallocation(original, request) });
         self.granted(block, request.size)
     }
 
     unsafe fn free(&self, block: *mut c_void) {
         // SAFETY: the same call, with the inner user data.
-        during(ThreadActivity::InCallback, || unsafe {
-            self.inner.free(block)
-        });
+        during(ThreadActivity::InCallback, || unsafe { self.inner.free(block) });
     }
 
     unsafe fn notification(&self, _: RawNotice) {}

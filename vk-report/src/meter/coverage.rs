@@ -18,14 +18,11 @@ impl CallbackCoverage {
     /// Measures from now on; `None` without a meter.
     #[must_use]
     pub fn begin() -> Option<Self> {
-        Some(Self {
-            requested: RequestedBytes::default(),
-            before: read()?,
-        })
+        Some(Self { requested: RequestedBytes::default(), before: read()? })
     }
 
-    /// The coverage of a program, all of whose commands with callbacks are bracketed, or why it cannot be known: without a meter,
-    /// or with callbacks of its own.
+    /// The coverage of a program, all of whose commands with callbacks are bracketed, or why it cannot be known:
+    /// without a meter, or with callbacks of its own.
     #[must_use]
     pub fn report(measured: Option<&Self>, own_callbacks: u64) -> Coverage {
         let run = measured.and_then(Self::run);
@@ -44,21 +41,14 @@ impl CallbackCoverage {
             ),
             Some(_) => None,
         };
-        Coverage {
-            with_loader: run.filter(|_| absent.is_none()),
-            without_loader: None,
-            absent,
-        }
+        Coverage { with_loader: run.filter(|_| absent.is_none()), without_loader: None, absent }
     }
 
     /// What was allocated until now; exact when no thread allocates meanwhile.
     #[must_use]
     pub fn run(&self) -> Option<CoverageRun> {
         let cells = read()?.since(&self.before);
-        let (in_command, never_issued) = (
-            cells.of(ThreadActivity::InCommand),
-            cells.of(ThreadActivity::NeverIssued),
-        );
+        let (in_command, never_issued) = (cells.of(ThreadActivity::InCommand), cells.of(ThreadActivity::NeverIssued));
         let (callback_calls, callback_bytes) = self.requested.totals();
         Some(CoverageRun {
             callback_calls,
@@ -75,7 +65,8 @@ impl CallbackCoverage {
     }
 }
 
-/// Whether the meter counts a block of this library. A few calls prove nothing: some libraries may have come before the program's allocator.
+/// Whether the meter counts a block of this library. A few calls prove nothing: some libraries may have come before the
+/// program's allocator.
 fn sees_heap() -> bool {
     let calls = || read().map(|cells| cells.sum().calls);
     let before = calls();

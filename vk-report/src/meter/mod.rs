@@ -70,13 +70,11 @@ impl Cells {
     /// All four together.
     #[must_use]
     pub fn sum(&self) -> MeteredBytes {
-        self.0
-            .iter()
-            .fold(MeteredBytes::default(), |sum, cell| MeteredBytes {
-                calls: sum.calls.saturating_add(cell.calls),
-                bytes: sum.bytes.saturating_add(cell.bytes),
-                mapped: sum.mapped.saturating_add(cell.mapped),
-            })
+        self.0.iter().fold(MeteredBytes::default(), |sum, cell| MeteredBytes {
+            calls: sum.calls.saturating_add(cell.calls),
+            bytes: sum.bytes.saturating_add(cell.bytes),
+            mapped: sum.mapped.saturating_add(cell.mapped),
+        })
     }
 
     /// What was added since `before` was read.
@@ -99,12 +97,13 @@ struct MeterTable {
     judge_frees: extern "C" fn(FreeJudge),
 }
 
-/// Returns whether the C library must not free or reallocate a block, because it did not allocate it. It is called on any thread, and must
-/// not panic.
+/// Returns whether the C library must not free or reallocate a block, because it did not allocate it. It is called on
+/// any thread, and must not panic.
 pub type FreeJudge = extern "C" fn(*mut std::ffi::c_void) -> bool;
 
 fn table() -> Option<&'static MeterTable> {
-    // Not a cell of `std`, in which the child of a fork may wait for a thread that it does not have. All lookups find the same.
+    // Not a cell of `std`, in which the child of a fork may wait for a thread that it does not have. All lookups find
+    // the same.
     static TABLE: AtomicPtr<MeterTable> = AtomicPtr::new(ptr::null_mut());
     static IS_LOOKED_UP: AtomicBool = AtomicBool::new(false);
     if !IS_LOOKED_UP.load(Ordering::Acquire) {
@@ -148,16 +147,16 @@ pub fn read() -> Option<Cells> {
     Some(cells)
 }
 
-/// `judge` sees each block that the C library is to free or reallocate within commands, or on threads that never issued one. A block that
-/// it rejects is not freed, and its reallocation is refused. False without a meter.
+/// `judge` sees each block that the C library is to free or reallocate within commands, or on threads that never issued
+/// one. A block that it rejects is not freed, and its reallocation is refused. False without a meter.
 pub fn judge_frees(judge: FreeJudge) -> bool {
     let Some(table) = table() else { return false };
     (table.judge_frees)(judge);
     true
 }
 
-/// Counts this thread's allocations outside of commands as the application's. A thread that calls a command need not call this; a thread
-/// that does neither counts as the driver's. Within a command or a callback it has no effect.
+/// Counts this thread's allocations outside of commands as the application's. A thread that calls a command need not
+/// call this; a thread that does neither counts as the driver's. Within a command or a callback it has no effect.
 pub fn this_thread_is_application() {
     let Some(table) = table() else { return };
     let before = set_activity(table, ThreadActivity::Application as u8);
@@ -166,20 +165,13 @@ pub fn this_thread_is_application() {
     }
 }
 
-/// Runs `call`; the thread's allocations meanwhile count in that cell. Calls may nest. A thread that leaves its first command is the
-/// application's from then on.
+/// Runs `call`; the thread's allocations meanwhile count in that cell. Calls may nest. A thread that leaves its first
+/// command is the application's from then on.
 pub fn during<R>(doing: ThreadActivity, call: impl FnOnce() -> R) -> R {
     let Some(table) = table() else { return call() };
     let before = set_activity(table, doing as u8);
     let issued = doing == ThreadActivity::InCommand && before == ThreadActivity::NeverIssued as u8;
-    let _back = RestoreActivity {
-        table,
-        before: if issued {
-            ThreadActivity::Application as u8
-        } else {
-            before
-        },
-    };
+    let _back = RestoreActivity { table, before: if issued { ThreadActivity::Application as u8 } else { before } };
     call()
 }
 
@@ -214,26 +206,13 @@ mod tests {
     fn without_a_meter_nothing_is_read_and_calls_run_all_the_same() {
         assert!(!is_there() && read().is_none());
         this_thread_is_application();
-        assert_eq!(
-            during(ThreadActivity::InCommand, || during(
-                ThreadActivity::InCallback,
-                || 7
-            )),
-            7
-        );
+        assert_eq!(during(ThreadActivity::InCommand, || during(ThreadActivity::InCallback, || 7)), 7);
     }
 
     #[test]
     fn what_was_there_before_is_taken_off_cell_by_cell() {
-        let taken = |n: u64| MeteredBytes {
-            calls: n,
-            bytes: 10 * n,
-            mapped: 100 * n,
-        };
-        let (before, now) = (
-            Cells([1, 2, 3, 4].map(taken)),
-            Cells([1, 4, 8, 16].map(taken)),
-        );
+        let taken = |n: u64| MeteredBytes { calls: n, bytes: 10 * n, mapped: 100 * n };
+        let (before, now) = (Cells([1, 2, 3, 4].map(taken)), Cells([1, 4, 8, 16].map(taken)));
         let since = now.since(&before);
         let all = [
             ThreadActivity::NeverIssued,

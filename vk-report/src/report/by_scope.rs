@@ -60,10 +60,7 @@ impl ByScope {
     /// The numbers of all scopes together.
     #[must_use]
     pub fn sum(&self) -> u64 {
-        Scope::ALL
-            .into_iter()
-            .map(|scope| self.get(scope))
-            .fold(0, u64::saturating_add)
+        Scope::ALL.into_iter().map(|scope| self.get(scope)).fold(0, u64::saturating_add)
     }
 
     /// Adds `more`, scope by scope; saturates.

@@ -22,8 +22,8 @@ pub struct CallSites {
     pub lost: u64,
 }
 
-/// Blocks of one context, command, scope, size class and call stack. Bytes are those that the driver requested, without what a bridge puts
-/// in front of each block.
+/// Blocks of one context, command, scope, size class and call stack. Bytes are those that the driver requested, without
+/// what a bridge puts in front of each block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallSite {
     /// The context that served them.
@@ -32,7 +32,8 @@ pub struct CallSite {
     pub command: String,
     /// The scope; empty for one that Vulkan does not have.
     pub scope: String,
-    /// The smallest power of two, from 16, that is no less than the size of the block when it was allocated. 0 for blocks of 0 bytes.
+    /// The smallest power of two, from 16, that is no less than the size of the block when it was allocated. 0 for
+    /// blocks of 0 bytes.
     pub size_class: u64,
     /// The place of its stack; none where a trace does not have it.
     pub stack: Option<usize>,
@@ -63,10 +64,7 @@ impl BlockSum {
     /// Both together; saturates.
     #[must_use]
     pub const fn plus(self, more: Self) -> Self {
-        Self {
-            blocks: self.blocks.saturating_add(more.blocks),
-            bytes: self.bytes.saturating_add(more.bytes),
-        }
+        Self { blocks: self.blocks.saturating_add(more.blocks), bytes: self.bytes.saturating_add(more.bytes) }
     }
 }
 
@@ -74,9 +72,6 @@ impl CallSites {
     /// The frames of a stack, innermost first; none without a stack.
     pub fn frames_of(&self, stack: Option<usize>) -> impl Iterator<Item = &LeakFrame> {
         let stack = stack.and_then(|stack| self.stacks.get(stack));
-        stack
-            .into_iter()
-            .flatten()
-            .filter_map(|frame| self.frames.get(*frame))
+        stack.into_iter().flatten().filter_map(|frame| self.frames.get(*frame))
     }
 }

@@ -39,9 +39,7 @@ pub struct Column<T> {
 
 impl<T> fmt::Debug for Column<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Column")
-            .field("title", &self.title)
-            .finish_non_exhaustive()
+        f.debug_struct("Column").field("title", &self.title).finish_non_exhaustive()
     }
 }
 
@@ -49,11 +47,7 @@ impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&match self {
             Self::Bytes(0) | Self::Peak { bytes: 0, slack: 0 } | Self::Count(0) => "-".to_owned(),
-            Self::Bytes(size)
-            | Self::Peak {
-                bytes: size,
-                slack: 0,
-            } => bytes(*size),
+            Self::Bytes(size) | Self::Peak { bytes: size, slack: 0 } => bytes(*size),
             Self::Peak { bytes: size, .. } => format!("~{}", Self::Bytes(*size)),
             Self::Count(number) => number.to_string(),
             Self::Text(text) => text.clone(),
@@ -65,12 +59,7 @@ pub(super) fn column<T>(
     (title, width, rank): (&'static str, usize, u8),
     cell: impl Fn(&T) -> Cell + 'static,
 ) -> Column<T> {
-    Column {
-        title,
-        width,
-        rank,
-        cell: Box::new(cell),
-    }
+    Column { title, width, rank, cell: Box::new(cell) }
 }
 
 fn scopes<T: 'static>(by_scope: fn(&T) -> ByScope) -> impl Iterator<Item = Column<T>> {
@@ -87,16 +76,11 @@ impl ContextRow {
     pub fn columns() -> Vec<Column<Self>> {
         let numbers = [
             column(("live", 9, 0), |row: &Self| Cell::Bytes(row.live_bytes)),
-            column(("peak", 10, 0), |row: &Self| Cell::Peak {
-                bytes: row.peak_bytes,
-                slack: row.peak_slack,
-            }),
+            column(("peak", 10, 0), |row: &Self| Cell::Peak { bytes: row.peak_bytes, slack: row.peak_slack }),
             column(("blocks", 8, 2), |row: &Self| Cell::Count(row.total_blocks)),
             column(("taken", 9, 1), |row: &Self| Cell::Bytes(row.total_bytes)),
         ];
-        scopes(|row: &Self| row.live_by_scope)
-            .chain(numbers)
-            .collect()
+        scopes(|row: &Self| row.live_by_scope).chain(numbers).collect()
     }
 }
 
@@ -112,10 +96,7 @@ impl Phase {
         ];
         let held = [
             column(("live", 9, 0), |row: &Self| Cell::Bytes(row.live_bytes)),
-            column(("peak", 9, 0), |row: &Self| Cell::Peak {
-                bytes: row.peak_bytes,
-                slack: row.peak_slack,
-            }),
+            column(("peak", 9, 0), |row: &Self| Cell::Peak { bytes: row.peak_bytes, slack: row.peak_slack }),
         ];
         let scopes = scopes(|row: &Self| row.live_by_scope);
         allocated.into_iter().chain(scopes).chain(held).collect()
@@ -143,9 +124,7 @@ impl VulkanMemoryRow {
             column(("blocks", 9, 0), |row: &Self| Cell::Count(row.live_blocks)),
             column(("peak", 10, 0), |row: &Self| Cell::Bytes(row.peak_bytes)),
             column(("taken", 10, 0), |row: &Self| Cell::Bytes(row.total_bytes)),
-            column(("all blocks", 11, 0), |row: &Self| {
-                Cell::Count(row.total_blocks)
-            }),
+            column(("all blocks", 11, 0), |row: &Self| Cell::Count(row.total_blocks)),
             column(("refused", 9, 0), |row: &Self| Cell::Count(row.refusals)),
         ]
     }

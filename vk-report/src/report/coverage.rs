@@ -34,8 +34,8 @@ pub struct CoverageRun {
     pub in_callback_bytes: u64,
     /// Bytes mapped directly (`mmap`): device memory may be among them, so they are in no ratio.
     pub mapped_bytes: u64,
-    /// Calls of malloc and its kin while the driver's library was opened, before any command: in no ratio. The loader opens it within
-    /// commands, so with the loader this is 0, and they are among those in commands.
+    /// Calls of malloc and its kin while the driver's library was opened, before any command: in no ratio. The loader
+    /// opens it within commands, so with the loader this is 0, and they are among those in commands.
     #[serde(default)]
     pub opening_calls: u64,
     /// Bytes of those.
@@ -47,7 +47,8 @@ pub struct CoverageRun {
 }
 
 impl Coverage {
-    /// The leading figure: of the driver alone if that was measured, else with the loader; and whether it is of the driver alone.
+    /// The leading figure: of the driver alone if that was measured, else with the loader; and whether it is of the
+    /// driver alone.
     #[must_use]
     pub fn leading(&self) -> Option<(&CoverageRun, bool)> {
         match (&self.without_loader, &self.with_loader) {
@@ -62,16 +63,13 @@ impl CoverageRun {
     /// Bytes past the callbacks.
     #[must_use]
     pub const fn past_bytes(&self) -> u64 {
-        self.in_command_bytes
-            .saturating_add(self.never_issued_bytes)
+        self.in_command_bytes.saturating_add(self.never_issued_bytes)
     }
 
     /// The share of bytes through callbacks, from 0 to 1; `None` without any bytes.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
-        let all = self.callback_bytes as f64
-            + self.in_command_bytes as f64
-            + self.never_issued_bytes as f64;
+        let all = self.callback_bytes as f64 + self.in_command_bytes as f64 + self.never_issued_bytes as f64;
         (all > 0.0).then(|| self.callback_bytes as f64 / all)
     }
 }

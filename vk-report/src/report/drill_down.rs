@@ -55,15 +55,10 @@ fn level(sites: &[&CallSite], levels: &[&dyn Fn(&CallSite) -> String]) -> Vec<Dr
     let stack = |site: &CallSite| site.stack.filter(|_| below.is_empty());
     let mut groups: BTreeMap<_, Vec<&CallSite>> = BTreeMap::new();
     for site in sites {
-        groups
-            .entry((label(site), stack(site)))
-            .or_default()
-            .push(site);
+        groups.entry((label(site), stack(site))).or_default().push(site);
     }
     let sum = |sites: &[&CallSite], of: fn(&CallSite) -> BlockSum| {
-        sites
-            .iter()
-            .fold(BlockSum::default(), |sum, site| sum.plus(of(site)))
+        sites.iter().fold(BlockSum::default(), |sum, site| sum.plus(of(site)))
     };
     let mut parts: Vec<_> = groups
         .into_iter()
@@ -113,26 +108,14 @@ mod tests {
         };
         assert_eq!((device.live.bytes, device.total.blocks), (3090, 8));
         let labels = |parts: &[DrillDown]| -> Vec<_> {
-            parts
-                .iter()
-                .map(|part| (part.label.clone(), part.live.bytes))
-                .collect()
+            parts.iter().map(|part| (part.label.clone(), part.live.bytes)).collect()
         };
         assert_eq!(
             labels(&device.parts),
-            [
-                ("outside of any command".to_owned(), 2000),
-                ("vkCreateDevice".to_owned(), 1090)
-            ]
+            [("outside of any command".to_owned(), 2000), ("vkCreateDevice".to_owned(), 1090)]
         );
         let classes = &device.parts[1].parts;
-        assert_eq!(
-            labels(classes),
-            [
-                ("blocks up to 1.00 KiB".to_owned(), 1000),
-                ("blocks up to 64 B".to_owned(), 90)
-            ]
-        );
+        assert_eq!(labels(classes), [("blocks up to 1.00 KiB".to_owned(), 1000), ("blocks up to 64 B".to_owned(), 90)]);
         let stacks: Vec<_> = classes[1].parts.iter().map(|part| part.stack).collect();
         assert_eq!(stacks, [Some(1), Some(0)]);
     }

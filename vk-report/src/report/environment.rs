@@ -51,12 +51,8 @@ pub struct DiskCache {
 impl RunEnvironment {
     /// A line for each, for a terminal and for the page.
     pub fn lines(&self) -> impl Iterator<Item = String> {
-        let driver = (!self.driver_files.is_empty()).then(|| {
-            format!(
-                "driver's library: {}",
-                one_line(&self.driver_files.join(", "))
-            )
-        });
+        let driver = (!self.driver_files.is_empty())
+            .then(|| format!("driver's library: {}", one_line(&self.driver_files.join(", "))));
         let loader = match &self.loader {
             Some(LoaderFile { file, version }) => {
                 format!("loader: {}, Vulkan {}", one_line(file), one_line(version))
@@ -69,9 +65,7 @@ impl RunEnvironment {
             false => format!("layers: {}", layers.join(", ")),
         };
         let cache = self.disk_cache.as_ref().map(DiskCache::line);
-        [driver, Some(loader), Some(layers), cache]
-            .into_iter()
-            .flatten()
+        [driver, Some(loader), Some(layers), cache].into_iter().flatten()
     }
 
     /// What the reader of the numbers has to know: layers allocate, and are counted as the driver.
@@ -106,10 +100,7 @@ mod tests {
     #[test]
     fn each_part_has_a_line_and_layers_are_warned_of() {
         let mut environment = RunEnvironment {
-            loader: Some(LoaderFile {
-                file: "/lib/libvulkan.so.1".to_owned(),
-                version: "1.3.239".to_owned(),
-            }),
+            loader: Some(LoaderFile { file: "/lib/libvulkan.so.1".to_owned(), version: "1.3.239".to_owned() }),
             disk_cache: Some(DiskCache {
                 variable: "MESA_SHADER_CACHE_DISABLE".to_owned(),
                 on: true,
@@ -125,19 +116,13 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         assert_eq!(environment.warning(), None);
-        environment.layers = vec![ActiveLayer {
-            name: "VK_LAYER_\u{1b}X".to_owned(),
-            file: "/lib/x.so".to_owned(),
-        }];
+        environment.layers = vec![ActiveLayer { name: "VK_LAYER_\u{1b}X".to_owned(), file: "/lib/x.so".to_owned() }];
         let lines: Vec<_> = environment.lines().collect();
         assert_eq!(lines[1], "layers: VK_LAYER_ X", "no control characters");
         let warning = environment.warning().expect("a layer was active");
         assert!(warning.contains("counted as the driver's"), "{warning}");
         let direct: Vec<_> = RunEnvironment::default().lines().collect();
-        let expected = [
-            "loader: none, the driver's library was opened directly",
-            "layers: none",
-        ];
+        let expected = ["loader: none, the driver's library was opened directly", "layers: none"];
         assert_eq!(direct, expected);
     }
 }

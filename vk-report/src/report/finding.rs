@@ -8,7 +8,8 @@ use vk_callbacks::CheckFinding;
 pub struct FindingRow {
     /// The rule that it is about, such as `V22`; empty where none is.
     pub rule: String,
-    /// What kind of observation: `FreedOnForeignThread`; empty where no rule is concerned. A rule can be broken in several ways.
+    /// What kind of observation: `FreedOnForeignThread`; empty where no rule is concerned. A rule can be broken in
+    /// several ways.
     #[serde(default)]
     pub kind: String,
     /// [`VIOLATION`](Self::VIOLATION), [`SUSPECT`](Self::SUSPECT) or [`NOTE`](Self::NOTE).
@@ -25,9 +26,11 @@ pub struct FindingRow {
     pub count: u64,
     /// Bytes of the blocks concerned, together; 0 where size plays no part.
     pub bytes: u64,
-    /// The serial number of the command in which it was first seen, from 1; in a replay the line. 0 where that is not known.
+    /// The serial number of the command in which it was first seen, from 1; in a replay the line. 0 where that is not
+    /// known.
     pub first_serial: u64,
-    /// The number of the thread it was seen on, where it matters and was one alone: the program counts its threads from 1.
+    /// The number of the thread it was seen on, where it matters and was one alone: the program counts its threads from
+    /// 1.
     #[serde(default)]
     pub thread: Option<u64>,
     /// Where it is known of the driver: its cause, which may be empty.
@@ -37,28 +40,16 @@ pub struct FindingRow {
 
 impl From<&CheckFinding<'_>> for FindingRow {
     fn from(found: &CheckFinding<'_>) -> Self {
-        let rule = found
-            .rules()
-            .iter()
-            .map(|number| format!("V{number}"))
-            .collect::<Vec<_>>()
-            .join("/");
+        let rule = found.rules().iter().map(|number| format!("V{number}")).collect::<Vec<_>>().join("/");
         let said = found.to_string();
         Self {
-            sentence: said
-                .strip_prefix(&rule)
-                .and_then(|rest| rest.strip_prefix(": "))
-                .unwrap_or(&said)
-                .to_owned(),
+            sentence: said.strip_prefix(&rule).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&said).to_owned(),
             rule,
             kind: found.kind.name().to_owned(),
             level: found.level().name().to_owned(),
             owner: found.owner_kind.to_owned(),
             command: found.command.to_owned(),
-            scope: found
-                .scope
-                .map(|scope| scope.name().to_owned())
-                .unwrap_or_default(),
+            scope: found.scope.map(|scope| scope.name().to_owned()).unwrap_or_default(),
             count: found.count,
             bytes: found.bytes,
             first_serial: found.first_serial,
@@ -81,9 +72,6 @@ impl FindingRow {
     /// The place of its level among [`LEVELS`](Self::LEVELS); behind them for one that is not known.
     #[must_use]
     pub fn rank(&self) -> usize {
-        Self::LEVELS
-            .iter()
-            .position(|level| *level == self.level)
-            .unwrap_or(Self::LEVELS.len())
+        Self::LEVELS.iter().position(|level| *level == self.level).unwrap_or(Self::LEVELS.len())
     }
 }

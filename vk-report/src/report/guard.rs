@@ -101,9 +101,7 @@ impl FailRun {
     /// True where the workload went on to its end, or ended with what Vulkan answers when host memory runs out.
     #[must_use]
     pub(crate) fn ended_as_it_should(&self) -> bool {
-        self.ended
-            .as_ref()
-            .is_none_or(|ended| ended.contains("ERROR_OUT_OF_HOST_MEMORY"))
+        self.ended.as_ref().is_none_or(|ended| ended.contains("ERROR_OUT_OF_HOST_MEMORY"))
     }
 }
 

@@ -5,8 +5,8 @@ use std::io;
 use serde::Serialize;
 use serde::ser::Error as _;
 
-/// Writes the text of a file for programs: `value`, a report or a list of them, with indents, and a line feed at the end. Each call of
-/// `writer` gets whole characters.
+/// Writes the text of a file for programs: `value`, a report or a list of them, with indents, and a line feed at the
+/// end. Each call of `writer` gets whole characters.
 ///
 /// # Errors
 /// The writer's; a value that JSON cannot express, which a report never is.

@@ -37,12 +37,7 @@ mod tests {
     fn the_words_name_the_driver_and_how_many_are_new() {
         let words = |known, unknown| {
             let expectations = "lavapipe-22.3".to_owned();
-            KnownFindings {
-                expectations,
-                known,
-                unknown,
-            }
-            .words()
+            KnownFindings { expectations, known, unknown }.words()
         };
         assert_eq!(words(9, 0), "all known of lavapipe 22.3");
         assert_eq!(words(1, 0), "known of lavapipe 22.3");

@@ -73,7 +73,8 @@ pub struct LeakStack {
     /// The rules that live blocks break here, such as `V41`; empty if they were not checked.
     #[serde(default)]
     pub rules: Vec<String>,
-    /// The oldest of the objects; where `objects` is empty, of the blocks: their bytes, and the object that their command created.
+    /// The oldest of the objects; where `objects` is empty, of the blocks: their bytes, and the object that their
+    /// command created.
     pub oldest: Vec<LeakObject>,
     /// Where calls return to, innermost first: without the frames of the layer and the loader.
     pub frames: Vec<LeakFrame>,
@@ -137,14 +138,12 @@ pub struct LeakFrame {
 }
 
 impl LeakCount {
-    /// Whether it seems to grow without end: it grew in two of five intervals or more, and hardly ever shrank. A program that submits twice
-    /// a frame grows in about half of them.
+    /// Whether it seems to grow without end: it grew in two of five intervals or more, and hardly ever shrank. A
+    /// program that submits twice a frame grows in about half of them.
     #[must_use]
     pub const fn is_growing(&self, intervals: u64) -> bool {
         let Growth { grew, shrank, .. } = self.growth;
-        grew > 0
-            && grew.saturating_mul(5) >= intervals.saturating_mul(2)
-            && shrank.saturating_mul(20) <= grew
+        grew > 0 && grew.saturating_mul(5) >= intervals.saturating_mul(2) && shrank.saturating_mul(20) <= grew
     }
 }
 
@@ -165,16 +164,8 @@ type StackPlace = (String, String, Vec<(String, String, String)>);
 
 fn place(command: &str, kind: &str, frames: &[LeakFrame]) -> StackPlace {
     let frames = frames.iter().map(|frame| {
-        let address = if frame.module.is_empty() {
-            &frame.address
-        } else {
-            &frame.offset
-        };
-        (
-            frame.module.clone(),
-            frame.build_id.clone(),
-            address.clone(),
-        )
+        let address = if frame.module.is_empty() { &frame.address } else { &frame.offset };
+        (frame.module.clone(), frame.build_id.clone(), address.clone())
     });
     (command.to_owned(), kind.to_owned(), frames.collect())
 }
@@ -205,15 +196,15 @@ impl LeakPeak {
 
     /// Those with most bytes come first.
     pub fn sort(&mut self) {
-        self.stacks
-            .sort_by_key(|stack| std::cmp::Reverse((stack.bytes, stack.live)));
+        self.stacks.sort_by_key(|stack| std::cmp::Reverse((stack.bytes, stack.live)));
     }
 }
 
 const MAX_OLDEST: usize = 4;
 
 impl LeakStack {
-    /// Whether its objects or its blocks seem to grow without end. What grows comes first in lists, and is marked as such.
+    /// Whether its objects or its blocks seem to grow without end. What grows comes first in lists, and is marked as
+    /// such.
     #[must_use]
     pub const fn is_growing(&self, intervals: u64) -> bool {
         intervals > 0 && (self.objects.is_growing(intervals) || self.blocks.is_growing(intervals))
@@ -283,15 +274,7 @@ mod tests {
     fn what_grows_comes_before_what_is_large() {
         let stack = |command: &str, bytes, grew, shrank| LeakStack {
             command: command.to_owned(),
-            blocks: LeakCount {
-                bytes,
-                growth: Growth {
-                    grew,
-                    shrank,
-                    ..Growth::default()
-                },
-                ..LeakCount::default()
-            },
+            blocks: LeakCount { bytes, growth: Growth { grew, shrank, ..Growth::default() }, ..LeakCount::default() },
             ..LeakStack::default()
         };
         let mut leaks = Leaks {
@@ -313,15 +296,8 @@ mod tests {
     #[test]
     fn a_leak_in_each_second_interval_grows_whichever_half_it_falls_into() {
         let grows = |grew, shrank, intervals| {
-            let growth = Growth {
-                grew,
-                shrank,
-                ..Growth::default()
-            };
-            let count = LeakCount {
-                growth,
-                ..LeakCount::default()
-            };
+            let growth = Growth { grew, shrank, ..Growth::default() };
+            let count = LeakCount { growth, ..LeakCount::default() };
             count.is_growing(intervals)
         };
         for grew in [94, 95, 188, 189] {

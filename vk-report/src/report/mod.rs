@@ -15,10 +15,7 @@ mod guard;
 mod json;
 mod known;
 mod leaks;
-#[expect(
-    unsafe_code,
-    reason = "its callbacks stand between a driver and a bridge"
-)]
+#[expect(unsafe_code, reason = "its callbacks stand between a driver and a bridge")]
 pub mod origins;
 mod phase;
 mod program;
@@ -46,8 +43,8 @@ pub use known::KnownFindings;
 pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, PeakStack};
 pub use phase::{Counts, Phase, PhaseStart, title_of};
 pub use program::{
-    CheckLimits, DeviceAccounts, DriverMemory, InstanceAccounts, KindAccounts, LiveAndPeak,
-    PhaseStarts, ProgramAccounts,
+    CheckLimits, DeviceAccounts, DriverMemory, InstanceAccounts, KindAccounts, LiveAndPeak, PhaseStarts,
+    ProgramAccounts,
 };
 pub use rows::{ContextRow, HEADER_BYTES, Leftover};
 pub use sample::{Sample, Sampler};
@@ -126,21 +123,22 @@ impl Report {
     /// The name of this form of report, in its `format` field.
     pub const FORMAT: &str = "steward report 4";
 
-    /// The failures of a guarded run, or of one with planned refusals, each a sentence: the guard's findings, leftovers or a wrong end
-    /// after a refusal, or a plan that no request met.
+    /// The failures of a guarded run, or of one with planned refusals, each a sentence: the guard's findings, leftovers
+    /// or a wrong end after a refusal, or a plan that no request met.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let reports = self.guard.as_ref().map_or(0, |guard| guard.reports);
-        let reported = (reports > 0)
-            .then(|| format!("the guard found {reports} mistake{}", text::plural(reports)));
+        let reported = (reports > 0).then(|| format!("the guard found {reports} mistake{}", text::plural(reports)));
         let of_fail = self.fail.iter().flat_map(|fail| {
             let (plan, after) = (&fail.plan, "after a refusal on purpose");
             let unmet = (!fail.met_its_plan()).then(|| format!("nothing that was asked for met the plan {plan}"));
             let names: Vec<_> = self.leftovers.iter().map(|left| left.context.as_str()).collect();
-            let left = (!names.is_empty()).then(|| format!("{after} blocks of {} were never given back", names.join(", ")));
+            let left =
+                (!names.is_empty()).then(|| format!("{after} blocks of {} were never given back", names.join(", ")));
             let ended = fail.ended.as_ref().filter(|_| !fail.ended_as_it_should());
-            let ended = ended
-                .map(|ended| format!("{after} the workload ended with something else than ERROR_OUT_OF_HOST_MEMORY: {ended}"));
+            let ended = ended.map(|ended| {
+                format!("{after} the workload ended with something else than ERROR_OUT_OF_HOST_MEMORY: {ended}")
+            });
             [unmet, left, ended]
         });
         std::iter::once(reported).chain(of_fail).flatten().collect()
@@ -157,19 +155,13 @@ impl Report {
     pub fn has_unknown_findings(&self) -> bool {
         match &self.known_findings {
             Some(known) => known.unknown > 0,
-            None => self
-                .findings
-                .iter()
-                .any(|row| row.level != FindingRow::NOTE),
+            None => self.findings.iter().any(|row| row.level != FindingRow::NOTE),
         }
     }
 
     /// Notes for the reader of the numbers: events that were not judged, and limits of the source.
     pub fn notes(&self) -> impl Iterator<Item = String> {
-        self.unjudged
-            .iter()
-            .map(ToString::to_string)
-            .chain(self.limits.iter().cloned())
+        self.unjudged.iter().map(ToString::to_string).chain(self.limits.iter().cloned())
     }
 
     /// The report of a replay, with its exact peak.

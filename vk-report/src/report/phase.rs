@@ -154,11 +154,7 @@ pub(super) fn titles(phases: &[Phase]) -> Vec<String> {
         let name = phase.name.as_str();
         let nth = seen.entry(name).or_default();
         *nth += 1;
-        if *nth == 1 {
-            name.to_owned()
-        } else {
-            format!("{name} #{nth}")
-        }
+        if *nth == 1 { name.to_owned() } else { format!("{name} #{nth}") }
     });
     names.collect()
 }
@@ -166,23 +162,12 @@ pub(super) fn titles(phases: &[Phase]) -> Vec<String> {
 /// The title of that phase of several of one name which has most of something; of several the first.
 #[must_use]
 pub fn title_of(phases: &[Phase], name: &str, most: fn(&Phase) -> u64) -> String {
-    let called = || {
-        phases
-            .iter()
-            .zip(titles(phases))
-            .filter(|(phase, _)| phase.name == name)
-    };
+    let called = || phases.iter().zip(titles(phases)).filter(|(phase, _)| phase.name == name);
     let highest = called().map(|(phase, _)| most(phase)).max();
-    called()
-        .find(|(phase, _)| Some(most(phase)) == highest)
-        .map_or_else(|| name.to_owned(), |(_, title)| title)
+    called().find(|(phase, _)| Some(most(phase)) == highest).map_or_else(|| name.to_owned(), |(_, title)| title)
 }
 
 pub(super) fn fullest(phases: &[Phase]) -> String {
     let highest = phases.iter().map(|phase| phase.peak_bytes).max();
-    phases
-        .iter()
-        .find(|phase| Some(phase.peak_bytes) == highest)
-        .map(|phase| phase.name.clone())
-        .unwrap_or_default()
+    phases.iter().find(|phase| Some(phase.peak_bytes) == highest).map(|phase| phase.name.clone()).unwrap_or_default()
 }

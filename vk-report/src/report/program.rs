@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ByScope, ContextRow, Counts, Courses, Leaks, Leftover, Phase, PhaseStart, Report, Source,
-    VulkanMemory, VulkanMemoryRow,
+    ByScope, ContextRow, Counts, Courses, Leaks, Leftover, Phase, PhaseStart, Report, Source, VulkanMemory,
+    VulkanMemoryRow,
 };
 
 /// What the layer knows of a process, beside what every report has.
@@ -27,7 +27,8 @@ pub struct ProgramAccounts {
     /// Whether the process is at its end.
     #[serde(default)]
     pub has_ended: bool,
-    /// Bytes by which the process grew since its first instance, and which neither callbacks nor device memory account for, if they are many.
+    /// Bytes by which the process grew since its first instance, and which neither callbacks nor device memory account
+    /// for, if they are many.
     #[serde(default)]
     pub unseen_growth: Option<u64>,
     /// Live bytes over time, by kind and heap.
@@ -143,9 +144,10 @@ impl ProgramAccounts {
 
     fn limits(&self) -> Vec<String> {
         let settings = self.settings.iter().map(|line| format!("setting: {line}"));
-        let passed = self.passed_through.iter().map(|kind| {
-            format!("the layer panicked: since then {kind} is passed through, neither counted nor judged")
-        });
+        let passed = self
+            .passed_through
+            .iter()
+            .map(|kind| format!("the layer panicked: since then {kind} is passed through, neither counted nor judged"));
         let unjudged = match &self.check {
             None => vec!["callbacks were not judged by Vulkan's rules".to_owned()],
             Some(check) => {
@@ -156,10 +158,7 @@ impl ProgramAccounts {
                     )
                 });
                 let unchecked = (check.unchecked_kinds > 0).then(|| {
-                    format!(
-                        "{} sets of callbacks are not watched: there was no room for them",
-                        check.unchecked_kinds
-                    )
+                    format!("{} sets of callbacks are not watched: there was no room for them", check.unchecked_kinds)
                 });
                 let without_brackets = (!check.without_brackets.is_empty()).then(|| {
                     format!(
@@ -171,12 +170,8 @@ impl ProgramAccounts {
                 all.chain(without_brackets).collect()
             }
         };
-        let lost_phases = (self.lost_phases > 0).then(|| {
-            format!(
-                "{} more phases would have begun: what they had is in the last one",
-                self.lost_phases
-            )
-        });
+        let lost_phases = (self.lost_phases > 0)
+            .then(|| format!("{} more phases would have begun: what they had is in the last one", self.lost_phases));
         let unjudged = unjudged.into_iter().chain(lost_phases);
         settings.chain(passed).chain(unjudged).collect()
     }
@@ -196,7 +191,8 @@ impl PhaseStarts {
 }
 
 impl Report {
-    /// The report of a process: phases, contexts, leftovers, devices and limits, from its accounts. `memory` has a row for each device.
+    /// The report of a process: phases, contexts, leftovers, devices and limits, from its accounts. `memory` has a row
+    /// for each device.
     #[must_use]
     pub fn of_program(
         mut source: Source,
@@ -256,18 +252,11 @@ impl Report {
             devices: Vec::new(),
             drivers: Vec::new(),
         };
-        Self {
-            leaks: Some(leaks.clone()),
-            ..Self::of_trace(source, Vec::new(), 0)
-        }
+        Self { leaks: Some(leaks.clone()), ..Self::of_trace(source, Vec::new(), 0) }
     }
 }
 
-fn add_kinds(
-    kinds: &[KindAccounts],
-    depth: usize,
-    (contexts, leftovers): (&mut Vec<ContextRow>, &mut Vec<Leftover>),
-) {
+fn add_kinds(kinds: &[KindAccounts], depth: usize, (contexts, leftovers): (&mut Vec<ContextRow>, &mut Vec<Leftover>)) {
     for kind in kinds {
         contexts.push(ContextRow {
             name: kind.kind.clone(),
@@ -295,10 +284,7 @@ fn add_kinds(
 fn peak(phases: &[Phase]) -> (u64, u64) {
     let highest = phases.iter().map(|phase| phase.peak_bytes).max();
     let highest = highest.unwrap_or_default();
-    let lowest = phases
-        .iter()
-        .map(|phase| phase.peak_bytes.saturating_sub(phase.peak_slack))
-        .max();
+    let lowest = phases.iter().map(|phase| phase.peak_bytes.saturating_sub(phase.peak_slack)).max();
     (highest, highest.saturating_sub(lowest.unwrap_or_default()))
 }
 
@@ -307,10 +293,7 @@ mod tests {
     use super::*;
 
     fn kind(kind: &str, (live, blocks): (u64, u64), (peak, total): (u64, u64)) -> KindAccounts {
-        let live_by_scope = ByScope {
-            object: live,
-            ..ByScope::default()
-        };
+        let live_by_scope = ByScope { object: live, ..ByScope::default() };
         KindAccounts {
             kind: kind.to_owned(),
             live_bytes: live,
@@ -342,25 +325,13 @@ mod tests {
             settings: vec!["a line".to_owned()],
             ..ProgramAccounts::default()
         };
-        let memory = VulkanMemory {
-            lost_blocks: 2,
-            ..VulkanMemory::default()
-        };
+        let memory = VulkanMemory { lost_blocks: 2, ..VulkanMemory::default() };
         let start = |name: &str, commands, peak| {
-            let start = PhaseStart {
-                name: name.to_owned(),
-                commands,
-                counts: Counts::default(),
-            };
+            let start = PhaseStart { name: name.to_owned(), commands, counts: Counts::default() };
             (start, peak)
         };
-        let without_memory = ProgramAccounts {
-            all: Some(LiveAndPeak {
-                live_bytes: 40,
-                peak_bytes: 180,
-            }),
-            ..program.clone()
-        };
+        let without_memory =
+            ProgramAccounts { all: Some(LiveAndPeak { live_bytes: 40, peak_bytes: 180 }), ..program.clone() };
         let phases = PhaseStarts {
             starts: vec![start("run", 0, (180, 80)), start("mark", 4, (130, 0))],
             commands: 9,
@@ -373,17 +344,9 @@ mod tests {
         assert!(unphased.limits[2].starts_with("no phases"));
         let report = Report::of_program(source, program, vec![memory], phases);
         let rows = report.contexts.iter().map(|row| (&*row.name, row.depth));
-        let expected = [
-            ("instance 1", 0),
-            ("VkInstance", 1),
-            ("device 1", 1),
-            ("VkUnheardOfEXT", 2),
-        ];
+        let expected = [("instance 1", 0), ("VkInstance", 1), ("device 1", 1), ("VkUnheardOfEXT", 2)];
         assert!(rows.eq(expected), "{:?}", report.contexts);
-        let sums = (
-            report.contexts[0].total_bytes,
-            report.contexts[2].live_bytes,
-        );
+        let sums = (report.contexts[0].total_bytes, report.contexts[2].live_bytes);
         assert_eq!(sums, (200, 40));
         let Source::Program { devices, .. } = &report.source else {
             panic!("{:?}", report.source);
@@ -398,15 +361,9 @@ mod tests {
         let peak = (report.peak_bytes, report.peak_slack, &*report.peak_phase);
         assert_eq!(peak, (180, 50, "run"), "the other phase had 130 for sure");
         let memory = report.vulkan_memory.as_deref().expect("a list");
-        assert_eq!(
-            (&*memory[0].device, memory[0].lost_blocks),
-            ("instance 1, device 1", 2)
-        );
+        assert_eq!((&*memory[0].device, memory[0].lost_blocks), ("instance 1, device 1", 2));
         assert_eq!(report.limits.len(), 2, "{:?}", report.limits);
         let json = super::super::json(&report).expect("JSON");
-        assert_eq!(
-            serde_json::from_str::<Report>(&json).expect("itself"),
-            report
-        );
+        assert_eq!(serde_json::from_str::<Report>(&json).expect("itself"), report);
     }
 }

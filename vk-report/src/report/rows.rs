@@ -55,12 +55,7 @@ impl ContextRow {
     /// A row for a context that only groups others; [`ContextRow::sum_groups`] fills it.
     #[must_use]
     pub fn group(name: &str, depth: usize) -> Self {
-        Self {
-            name: name.to_owned(),
-            depth,
-            group: true,
-            ..Self::default()
-        }
+        Self { name: name.to_owned(), depth, group: true, ..Self::default() }
     }
 
     /// With the exact peak of all scopes together, where something knows it.
@@ -75,8 +70,7 @@ impl ContextRow {
     /// Puts into the row of each group the sums of what is below it; its peak is no sum.
     pub fn sum_groups(rows: &mut [Self]) {
         for index in 0..rows.len() {
-            let Some((row, below)) = rows.get_mut(index..).and_then(<[Self]>::split_first_mut)
-            else {
+            let Some((row, below)) = rows.get_mut(index..).and_then(<[Self]>::split_first_mut) else {
                 return;
             };
             let below = below.iter().take_while(|part| part.depth > row.depth);

@@ -15,8 +15,9 @@ pub struct Sample {
     pub live_by_scope: ByScope,
 }
 
-/// Keeps a bounded number of samples: of each stretch of time the one with the most live, and the last one of each phase. When
-/// there are too many, the phase with the most has its stretches made twice as long: a short phase stays as fine as it was.
+/// Keeps a bounded number of samples: of each stretch of time the one with the most live, and the last one of each
+/// phase. When there are too many, the phase with the most has its stretches made twice as long: a short phase stays as
+/// fine as it was.
 ///
 /// ```text
 ///  at     0   1   2   3 | 4   5   6   7 ends    stride 4
@@ -42,14 +43,12 @@ impl Sampler {
     /// Samples that are kept, besides one or two for each phase.
     pub const MAX_SAMPLES: usize = 400;
 
-    /// A caller may leave out samples at other moments than multiples of this power of two: not every stretch wants a further one, nor each of
-    /// very many phases.
+    /// A caller may leave out samples at other moments than multiples of this power of two: not every stretch wants a
+    /// further one, nor each of very many phases.
     #[must_use]
     pub fn stride(&self) -> u64 {
         let crowded = (self.phases.len() / 64 + 1).next_power_of_two() as u64;
-        self.phases
-            .last()
-            .map_or(1, |last| last.stride.max(crowded))
+        self.phases.last().map_or(1, |last| last.stride.max(crowded))
     }
 
     /// Adds a sample; `at` and `phase` never go back. Without memory it is left out.
@@ -79,12 +78,9 @@ impl Sampler {
 
     fn coarsen_largest(&mut self) -> usize {
         let phases = &mut self.phases;
-        let samples = |(_, phase): &(usize, &usize)| {
-            phases.get(**phase).map_or(0, |phase| phase.highest.len())
-        };
+        let samples = |(_, phase): &(usize, &usize)| phases.get(**phase).map_or(0, |phase| phase.highest.len());
         let largest = self.several.iter().enumerate().max_by_key(samples);
-        let Some((nth, largest)) = largest.and_then(|(nth, at)| Some((nth, phases.get_mut(*at)?)))
-        else {
+        let Some((nth, largest)) = largest.and_then(|(nth, at)| Some((nth, phases.get_mut(*at)?))) else {
             return 0;
         };
         let before = largest.highest.len();
@@ -116,12 +112,7 @@ impl Sampler {
     fn running(&mut self, phase: usize) -> Option<&mut Stretches> {
         if self.phases.last().is_none_or(|last| last.phase != phase) {
             self.phases.try_reserve(1).ok()?;
-            self.phases.push(Stretches {
-                phase,
-                stride: 1,
-                highest: Vec::new(),
-                end: None,
-            });
+            self.phases.push(Stretches { phase, stride: 1, highest: Vec::new(), end: None });
         }
         self.phases.last_mut()
     }
@@ -167,22 +158,13 @@ mod tests {
     use super::{ByScope, Sample, Sampler};
 
     fn sample(at: u64, phase: usize, object: u64) -> Sample {
-        Sample {
-            at,
-            phase,
-            live_by_scope: ByScope {
-                object,
-                ..ByScope::default()
-            },
-        }
+        Sample { at, phase, live_by_scope: ByScope { object, ..ByScope::default() } }
     }
 
     #[test]
     fn few_are_kept_as_they_are() {
         let mut sampler = Sampler::default();
-        let all: Vec<_> = (0..Sampler::MAX_SAMPLES as u64)
-            .map(|at| sample(at, 0, at * 7 % 5))
-            .collect();
+        let all: Vec<_> = (0..Sampler::MAX_SAMPLES as u64).map(|at| sample(at, 0, at * 7 % 5)).collect();
         all.iter().for_each(|one| sampler.add(*one));
         assert_eq!(sampler.samples(), all);
     }
@@ -203,15 +185,8 @@ mod tests {
             }
             let kept = sampler.samples();
             let bound = Sampler::MAX_SAMPLES + 2 * 10;
-            assert!(
-                kept.len() <= bound && kept.len() >= Sampler::MAX_SAMPLES / 2,
-                "{} of {count}",
-                kept.len()
-            );
-            assert!(
-                kept.windows(2)
-                    .all(|pair| pair[0].at <= pair[1].at && pair[0].phase <= pair[1].phase)
-            );
+            assert!(kept.len() <= bound && kept.len() >= Sampler::MAX_SAMPLES / 2, "{} of {count}", kept.len());
+            assert!(kept.windows(2).all(|pair| pair[0].at <= pair[1].at && pair[0].phase <= pair[1].phase));
             assert_eq!(ends.len(), 10);
             assert!(ends.iter().all(|end| kept.contains(end)));
             let most = (0..count).map(live).max();
@@ -225,13 +200,7 @@ mod tests {
         (0..50).for_each(|at| sampler.add(sample(at, 0, at)));
         (50..100_000).for_each(|at| sampler.add(sample(at, 1, 1)));
         (100_000..100_050).for_each(|at| sampler.add(sample(at, 2, at)));
-        let of = |phase: usize| {
-            sampler
-                .samples()
-                .iter()
-                .filter(|one| one.phase == phase)
-                .count()
-        };
+        let of = |phase: usize| sampler.samples().iter().filter(|one| one.phase == phase).count();
         assert_eq!((of(0), of(2)), (50, 50));
         assert!(of(1) > 100, "{}", of(1));
     }
@@ -244,18 +213,8 @@ mod tests {
             sampler.end_phase(sample(phase as u64 * 10 + 9, phase, 0));
         }
         let kept = sampler.samples();
-        assert!(
-            kept.len() <= Sampler::MAX_SAMPLES + 5_000 * 2,
-            "{}",
-            kept.len()
-        );
-        assert_eq!(
-            kept.iter()
-                .map(|one| one.phase)
-                .collect::<std::collections::BTreeSet<_>>()
-                .len(),
-            5_000
-        );
+        assert!(kept.len() <= Sampler::MAX_SAMPLES + 5_000 * 2, "{}", kept.len());
+        assert_eq!(kept.iter().map(|one| one.phase).collect::<std::collections::BTreeSet<_>>().len(), 5_000);
     }
 
     #[test]

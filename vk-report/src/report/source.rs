@@ -52,20 +52,22 @@ pub enum Source {
         /// The other layers that the program or `VK_INSTANCE_LAYERS` names, whether the loader found them or not.
         #[serde(default)]
         layers: Vec<String>,
-        /// The files of the layers between Steward's and the driver, the next one first: what they create counts as the driver's.
+        /// The files of the layers between Steward's and the driver, the next one first: what they create counts as the
+        /// driver's.
         #[serde(default)]
         layers_below: Vec<String>,
         /// Each device that it created, with its driver's version.
         #[serde(default)]
         devices: Vec<String>,
-        /// The drivers of these devices, with their versions, as `steward drivers` shows them; empty if nothing was to be compared with what
-        /// is known of them.
+        /// The drivers of these devices, with their versions, as `steward drivers` shows them; empty if nothing was to
+        /// be compared with what is known of them.
         #[serde(default)]
         drivers: Vec<String>,
     },
 }
 
-/// The flat form from which [`Source`] is deserialized, so that an error names the field. Fields of the other kinds stay empty.
+/// The flat form from which [`Source`] is deserialized, so that an error names the field. Fields of the other kinds
+/// stay empty.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Fields {
@@ -124,9 +126,7 @@ impl TryFrom<Fields> for Source {
                 devices: fields.devices.unwrap_or_default(),
                 drivers: fields.drivers.unwrap_or_default(),
             }),
-            other => Err(format!(
-                "unknown kind {other:?}, expected \"driver\", \"trace\" or \"program\""
-            )),
+            other => Err(format!("unknown kind {other:?}, expected \"driver\", \"trace\" or \"program\"")),
         }
     }
 }
@@ -136,12 +136,8 @@ impl Source {
     #[must_use]
     pub const fn bytes_note(&self) -> &'static str {
         match self {
-            Self::Trace { .. } => {
-                "requested bytes; a run of “drive” is charged 16 more for each block, its header"
-            }
-            Self::Program { .. } => {
-                "charged bytes, also in leftovers: requested, and a header of 16 for each block"
-            }
+            Self::Trace { .. } => "requested bytes; a run of “drive” is charged 16 more for each block, its header",
+            Self::Program { .. } => "charged bytes, also in leftovers: requested, and a header of 16 for each block",
             Self::Driver { .. } => {
                 "charged bytes, here and in phases: requested, and a header of 16 for each block; leftovers: requested"
             }

@@ -25,42 +25,26 @@ impl Unjudged {
     /// Observations that the log checker lost, `events` of them because the trace lacks events; `None` for 0.
     #[must_use]
     pub fn of_trace(lost: u64, events: u64) -> Option<Self> {
-        let unjudged = Self {
-            events,
-            observations: lost.saturating_sub(events),
-        };
+        let unjudged = Self { events, observations: lost.saturating_sub(events) };
         (unjudged != Self::default()).then_some(unjudged)
     }
 }
 
 impl fmt::Display for Unjudged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            events,
-            observations,
-        } = *self;
+        let Self { events, observations } = *self;
         f.write_str("not all was judged: ")?;
         if events > 0 {
-            write!(
-                f,
-                "the trace lacks {events} event{}, for which its recorder had no memory",
-                plural(events)
-            )?;
+            write!(f, "the trace lacks {events} event{}, for which its recorder had no memory", plural(events))?;
         }
         if events > 0 && observations > 0 {
             f.write_str("; ")?;
         }
         if observations > 0 {
-            write!(
-                f,
-                "{observations} observation{} left out, ",
-                if observations == 1 { " was" } else { "s were" }
-            )?;
+            write!(f, "{observations} observation{} left out, ", if observations == 1 { " was" } else { "s were" })?;
             f.write_str(match events {
                 0 => "because the table of findings was full or its memory was refused",
-                _ => {
-                    "because without those events they prove nothing, or there was no room for them"
-                }
+                _ => "because without those events they prove nothing, or there was no room for them",
             })?;
         }
         Ok(())
@@ -85,8 +69,7 @@ mod tests {
         );
         let both = words(Unjudged::of_trace(5, 3));
         assert!(
-            both.contains("lacks 3 events, ")
-                && both.contains("; 2 observations were left out, because without"),
+            both.contains("lacks 3 events, ") && both.contains("; 2 observations were left out, because without"),
             "{both}"
         );
     }

@@ -31,19 +31,12 @@ impl VulkanMemory {
     pub fn live(devices: &[Self]) -> (u64, u64) {
         let sum = |rows: &[VulkanMemoryRow]| {
             rows.iter().fold((0_u64, 0_u64), |(blocks, bytes), row| {
-                (
-                    blocks.saturating_add(row.live_blocks),
-                    bytes.saturating_add(row.live_bytes),
-                )
+                (blocks.saturating_add(row.live_blocks), bytes.saturating_add(row.live_bytes))
             })
         };
         // A type whose heap is not known has no row there.
-        let of_devices = devices
-            .iter()
-            .map(|device| sum(&device.heaps).max(sum(&device.types)));
-        of_devices.fold((0_u64, 0_u64), |all, one| {
-            (all.0.saturating_add(one.0), all.1.saturating_add(one.1))
-        })
+        let of_devices = devices.iter().map(|device| sum(&device.heaps).max(sum(&device.types)));
+        of_devices.fold((0_u64, 0_u64), |all, one| (all.0.saturating_add(one.0), all.1.saturating_add(one.1)))
     }
 }
 

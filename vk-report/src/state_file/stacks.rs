@@ -17,15 +17,14 @@
 //!         number of the last peak before the last change, live and bytes then
 //! ```
 //!
-//! What a stack held at a peak is what is live, unless its number is the peak's: then it is what the last two words say.
+//! What a stack held at a peak is what is live, unless its number is the peak's: then it is what the last two words
+//! say.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use super::{LENGTH as STATE_LENGTH, ReadStateError, check_length, word};
-use crate::report::{
-    Growth, LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, PeakStack,
-};
+use crate::report::{Growth, LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, PeakStack};
 
 /// The length in bytes: room for some 18 000 stacks.
 pub const LENGTH: usize = 8 << 20;
@@ -76,9 +75,7 @@ pub fn read(path: &Path) -> Result<Option<StoredStacks>, ReadStateError> {
     let mut file = crate::files::open(path)?;
     let length = file.metadata()?.len();
     let mut bytes = Vec::new();
-    (&mut file)
-        .take(STATE_LENGTH as u64)
-        .read_to_end(&mut bytes)?;
+    (&mut file).take(STATE_LENGTH as u64).read_to_end(&mut bytes)?;
     check_length(&bytes, length)?;
     if length == STATE_LENGTH as u64 {
         return Ok(None);
@@ -93,7 +90,8 @@ pub fn read(path: &Path) -> Result<Option<StoredStacks>, ReadStateError> {
 }
 
 impl StoredStacks {
-    /// Reads the bytes behind the numbers of a state file. Any bytes may be passed. `None` where nothing was stored yet.
+    /// Reads the bytes behind the numbers of a state file. Any bytes may be passed. `None` where nothing was stored
+    /// yet.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         Self::parse_with(bytes, &mut |_| Vec::new())
@@ -101,10 +99,7 @@ impl StoredStacks {
 
     /// As [`parse`](Self::parse). `oldest` are the oldest objects of the stack whose record begins at this word.
     #[must_use]
-    pub fn parse_with(
-        bytes: &[u8],
-        oldest: &mut dyn FnMut(u64) -> Vec<LeakObject>,
-    ) -> Option<Self> {
+    pub fn parse_with(bytes: &[u8], oldest: &mut dyn FnMut(u64) -> Vec<LeakObject>) -> Option<Self> {
         let used = usize::try_from(word(bytes, 0)).ok()?;
         let bytes = bytes.get(..used.checked_mul(8)?.min(bytes.len()))?;
         if bytes.len() < HEAD_WORDS * 8 {
@@ -120,9 +115,7 @@ impl StoredStacks {
                 warm_up,
                 lost: word(bytes, 2),
                 stacks: Vec::new(),
-                peaks: (0..PEAK_NAMES.len())
-                    .map(|place| peak(bytes, place))
-                    .collect(),
+                peaks: (0..PEAK_NAMES.len()).map(|place| peak(bytes, place)).collect(),
             },
             unstored: word(bytes, 1),
             is_damaged: false,
@@ -137,9 +130,7 @@ impl StoredStacks {
                 .filter(|record| !record.is_empty());
             let is_read = match (record, first & 0xff) {
                 (Some(record), MODULE) => module(record).is_some(),
-                (Some(record), STACK) => stored
-                    .add_stack(bytes, record, || oldest(at as u64))
-                    .is_some(),
+                (Some(record), STACK) => stored.add_stack(bytes, record, || oldest(at as u64)).is_some(),
                 _ => false,
             };
             if !is_read {
@@ -155,12 +146,7 @@ impl StoredStacks {
         Some(stored)
     }
 
-    fn add_stack(
-        &mut self,
-        bytes: &[u8],
-        record: &[u8],
-        oldest: impl FnOnce() -> Vec<LeakObject>,
-    ) -> Option<()> {
+    fn add_stack(&mut self, bytes: &[u8], record: &[u8], oldest: impl FnOnce() -> Vec<LeakObject>) -> Option<()> {
         let lengths = word(record, 1);
         let (command, kind) = (lengths & 0xffff, lengths >> 16 & 0xffff);
         let count = usize::try_from(lengths >> 32).ok()?;
@@ -179,13 +165,7 @@ impl StoredStacks {
             ..LeakStack::default()
         };
         let is_memory = stack.kind == DEVICE_MEMORY_KIND;
-        for (place, (peak, at)) in self
-            .leaks
-            .peaks
-            .iter_mut()
-            .zip([objects, blocks])
-            .enumerate()
-        {
+        for (place, (peak, at)) in self.leaks.peaks.iter_mut().zip([objects, blocks]).enumerate() {
             let number = word(bytes, PEAKS + place * PEAK_WORDS + 2);
             let (live, held) = at_peak(record, at, number);
             if live > 0 && (at == blocks || is_memory) {
@@ -207,20 +187,14 @@ impl StoredStacks {
 }
 
 fn mark(number: u64) -> String {
-    let name = usize::try_from(number)
-        .ok()
-        .and_then(|number| MARKS.get(number));
+    let name = usize::try_from(number).ok().and_then(|number| MARKS.get(number));
     (*name.unwrap_or(&"none")).to_owned()
 }
 
 fn peak(bytes: &[u8], place: usize) -> LeakPeak {
     let at = PEAKS + place * PEAK_WORDS;
     LeakPeak {
-        of: PEAK_NAMES
-            .get(place)
-            .copied()
-            .unwrap_or_default()
-            .to_owned(),
+        of: PEAK_NAMES.get(place).copied().unwrap_or_default().to_owned(),
         bytes: word(bytes, at + 1),
         nanoseconds: word(bytes, at + 3),
         mark: mark(word(bytes, at + 4)),
@@ -230,11 +204,7 @@ fn peak(bytes: &[u8], place: usize) -> LeakPeak {
 }
 
 fn at_peak(record: &[u8], at: usize, number: u64) -> (u64, u64) {
-    let at = if word(record, at + 9) == number {
-        at + 10
-    } else {
-        at
-    };
+    let at = if word(record, at + 9) == number { at + 10 } else { at };
     (word(record, at), word(record, at + 1))
 }
 
@@ -245,21 +215,13 @@ fn leak_count(record: &[u8], at: usize) -> LeakCount {
         live: number(0),
         bytes: number(1),
         total: number(2),
-        growth: Growth {
-            count: grown(5, 3),
-            bytes: grown(6, 4),
-            grew: number(7),
-            shrank: number(8),
-        },
+        growth: Growth { count: grown(5, 3), bytes: grown(6, 4), grew: number(7), shrank: number(8) },
     }
 }
 
 fn frame(bytes: &[u8], record: &[u8], at: usize) -> Option<LeakFrame> {
     let (address, place) = (word(record, at), word(record, at + 1));
-    let mut frame = LeakFrame {
-        address: format!("{address:#x}"),
-        ..LeakFrame::default()
-    };
+    let mut frame = LeakFrame { address: format!("{address:#x}"), ..LeakFrame::default() };
     if place != 0 {
         let place = usize::try_from(place).ok()?;
         let record = bytes.get(place.checked_mul(8)?..)?;
@@ -299,20 +261,9 @@ mod tests {
         words[16..22].copy_from_slice(&[96, 96, 2, 1_000_000_000, 1, 3]);
         let text = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
         let module = HEAD_WORDS as u64;
-        words.extend([
-            MODULE | 8 << 8,
-            0x7000,
-            3 | 8 << 32,
-            text(b"\x0a\xf1\x02\0\0\0\0\0"),
-            0,
-            0,
-            0,
-        ]);
+        words.extend([MODULE | 8 << 8, 0x7000, 3 | 8 << 32, text(b"\x0a\xf1\x02\0\0\0\0\0"), 0, 0, 0]);
         words.push(text(b"/lib/a.s"));
-        words.extend([
-            STACK | (STACK_WORDS as u64 + 2 + 2) << 8,
-            8 | 8 << 16 | 1 << 32,
-        ]);
+        words.extend([STACK | (STACK_WORDS as u64 + 2 + 2) << 8, 8 | 8 << 16 | 1 << 32]);
         words.extend([3, 4096, 9, 1, 10, 2, 20, 8, 1, 0, 0, 0]);
         words.extend([1, 96, 2, 0, 0, 0, 0, 0, 0, 1, 7, 700]);
         words.extend([0x7010, module, text(b"vkCreate"), text(b"VkBuffer")]);
@@ -333,33 +284,15 @@ mod tests {
         let stored = StoredStacks::parse(&bytes(&words())).expect("stacks");
         assert_eq!((stored.unstored, stored.is_damaged), (5, false));
         let leaks = stored.leaks;
-        let of_marks = (
-            &*leaks.mark,
-            leaks.frames_a_mark,
-            leaks.intervals,
-            leaks.warm_up,
-        );
+        let of_marks = (&*leaks.mark, leaks.frames_a_mark, leaks.intervals, leaks.warm_up);
         assert_eq!(of_marks, ("vkQueueSubmit", 2, 19, 10));
         assert_eq!(leaks.lost, 6);
         let [buffers] = &*leaks.stacks else {
             panic!("the memory is gone: {:?}", leaks.stacks);
         };
-        assert_eq!(
-            (&*buffers.command, &*buffers.kind),
-            ("vkCreate", "VkBuffer")
-        );
-        let growth = Growth {
-            count: 1,
-            bytes: 10,
-            grew: 8,
-            shrank: 1,
-        };
-        let count = LeakCount {
-            live: 3,
-            bytes: 4096,
-            total: 9,
-            growth,
-        };
+        assert_eq!((&*buffers.command, &*buffers.kind), ("vkCreate", "VkBuffer"));
+        let growth = Growth { count: 1, bytes: 10, grew: 8, shrank: 1 };
+        let count = LeakCount { live: 3, bytes: 4096, total: 9, growth };
         assert_eq!(buffers.objects, count);
         let frame = LeakFrame {
             address: "0x7010".to_owned(),
@@ -372,12 +305,7 @@ mod tests {
         let [memory, blocks] = &*leaks.peaks else {
             panic!("{:?}", leaks.peaks);
         };
-        let moment = (
-            memory.bytes,
-            memory.nanoseconds,
-            &*memory.mark,
-            memory.frame,
-        );
+        let moment = (memory.bytes, memory.nanoseconds, &*memory.mark, memory.frame);
         assert_eq!(moment, (900, 1_500_000_000, "vkQueuePresentKHR", 14));
         assert_eq!((memory.stacks[0].live, memory.stacks[0].bytes), (2, 900));
         assert_eq!((memory.stacks.len(), blocks.stacks.len()), (1, 1));
@@ -395,18 +323,7 @@ mod tests {
             }
         }
         for index in 0..whole.len() {
-            for value in [
-                0,
-                1,
-                2,
-                0xff,
-                1 << 8,
-                1 << 16,
-                1 << 32,
-                u64::MAX,
-                u64::MAX - 7,
-                1 << 63,
-            ] {
+            for value in [0, 1, 2, 0xff, 1 << 8, 1 << 16, 1 << 32, u64::MAX, u64::MAX - 7, 1 << 63] {
                 let mut words = whole.clone();
                 words[index] = value;
                 if let Some(stored) = StoredStacks::parse(&bytes(&words)) {

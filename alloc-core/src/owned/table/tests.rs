@@ -17,21 +17,13 @@ fn a_slot_that_has_had_all_its_values_is_retired() {
     root.destroy(first).unwrap();
     let table = lock(root.node()).unwrap();
     let room = table.room();
-    table
-        .free
-        .newest()
-        .unwrap()
-        .generation
-        .set(LAST_GENERATION - 2);
+    table.free.newest().unwrap().generation.set(LAST_GENERATION - 2);
     drop(table);
     let next_to_last = root.own(2).unwrap();
     assert_eq!(next_to_last.slot(), first.slot());
     root.destroy(next_to_last).unwrap();
     let last = root.own(3).unwrap();
-    assert_eq!(
-        (last.slot(), last.generation()),
-        (first.slot(), LAST_GENERATION - 1)
-    );
+    assert_eq!((last.slot(), last.generation()), (first.slot(), LAST_GENERATION - 1));
     root.destroy(last).unwrap();
     assert_eq!(lock(root.node()).unwrap().room(), room - 1);
     for n in 0..if cfg!(miri) { 10 } else { 100 } {
@@ -60,8 +52,5 @@ fn segments_double_up_to_the_largest() {
     assert_eq!(sizes, expected);
     let (bytes, blocks) = bytes_freed_with(root.node());
     let own = root.usage().total();
-    assert_eq!(
-        (own.live_bytes - bytes, own.live_blocks - blocks),
-        (ContextNode::LAYOUT.size() as u64, 1)
-    );
+    assert_eq!((own.live_bytes - bytes, own.live_blocks - blocks), (ContextNode::LAYOUT.size() as u64, 1));
 }

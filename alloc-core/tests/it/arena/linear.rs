@@ -6,53 +6,20 @@ use super::*;
 fn m11_linear_blocks_lie_together_and_go_together() {
     let w = Witness::new();
     let arena = Arena::new_in(w.source());
-    assert_eq!(
-        (w.requests(), arena.bytes_held()),
-        (0, 0),
-        "an arena that nobody used takes nothing"
-    );
-    let (a, b) = (
-        arena.try_alloc(1_u64).unwrap(),
-        arena.try_alloc(2_u64).unwrap(),
-    );
-    assert_eq!(
-        std::ptr::from_mut(a).addr() - std::ptr::from_mut(b).addr(),
-        8,
-        "no header between blocks"
-    );
+    assert_eq!((w.requests(), arena.bytes_held()), (0, 0), "an arena that nobody used takes nothing");
+    let (a, b) = (arena.try_alloc(1_u64).unwrap(), arena.try_alloc(2_u64).unwrap());
+    assert_eq!(std::ptr::from_mut(a).addr() - std::ptr::from_mut(b).addr(), 8, "no header between blocks");
     assert_eq!((*a, *b), (1, 2));
     let text = arena.try_alloc_str("héllo").unwrap();
     text.make_ascii_uppercase();
     assert_eq!(text, "HéLLO");
-    assert_eq!(
-        arena.try_alloc_slice_copy(&[1_u16, 2, 3]).unwrap(),
-        &[1, 2, 3]
-    );
-    assert_eq!(
-        arena.try_alloc_slice_fill_with(4, |i| i * i).unwrap(),
-        &[0, 1, 4, 9]
-    );
-    assert_eq!(
-        arena
-            .try_alloc_with(|| arena.try_alloc(7_u8).map(|n| *n))
-            .unwrap()
-            .as_ref()
-            .unwrap(),
-        &7
-    );
-    assert_eq!(
-        arena
-            .try_alloc_fmt(format_args!("{}-{:03}", "x", 5))
-            .unwrap(),
-        "x-005"
-    );
+    assert_eq!(arena.try_alloc_slice_copy(&[1_u16, 2, 3]).unwrap(), &[1, 2, 3]);
+    assert_eq!(arena.try_alloc_slice_fill_with(4, |i| i * i).unwrap(), &[0, 1, 4, 9]);
+    assert_eq!(arena.try_alloc_with(|| arena.try_alloc(7_u8).map(|n| *n)).unwrap().as_ref().unwrap(), &7);
+    assert_eq!(arena.try_alloc_fmt(format_args!("{}-{:03}", "x", 5)).unwrap(), "x-005");
     assert_eq!(arena.try_alloc_fmt(format_args!("")).unwrap(), "");
     assert_eq!((w.blocks(), w.bytes()), (1, arena.bytes_held()));
-    assert_eq!(
-        w.bytes(),
-        1024 - 32,
-        "the first chunk leaves room for the headers behind it"
-    );
+    assert_eq!(w.bytes(), 1024 - 32, "the first chunk leaves room for the headers behind it");
     drop(arena);
     w.assert_empty();
 }
@@ -61,12 +28,7 @@ fn m11_linear_blocks_lie_together_and_go_together() {
 fn m11_linear_element_of_size_zero_is_no_division_by_zero() {
     let w = Witness::limited(0);
     let arena = Arena::new_in(w.source());
-    assert_eq!(
-        arena
-            .try_alloc_slice_fill_with(1000, |_| ())
-            .map(|units| units.len()),
-        Ok(1000)
-    );
+    assert_eq!(arena.try_alloc_slice_fill_with(1000, |_| ()).map(|units| units.len()), Ok(1000));
     arena.try_alloc(()).unwrap();
     assert_eq!(arena.try_alloc_slice_copy::<u64>(&[]).unwrap(), &[0_u64; 0]);
     for align in [1, 8, 64, 4096] {
@@ -83,16 +45,9 @@ fn m11_linear_sizes_are_not_cut_to_32_bits() {
     // 4 GiB + 16 cut to 32 bits is 16 and would fit.
     #[cfg(target_pointer_width = "64")]
     {
-        let error = arena
-            .try_alloc_layout(layout((1 << 32) + 16, 8))
-            .unwrap_err();
-        assert!(
-            matches!(error, HostError::OutOfHostMemory { bytes, .. } if bytes >= (1 << 32) + 16),
-            "{error:?}"
-        );
-        let error = arena
-            .try_alloc_slice_fill_with((1 << 32) + 16, |_| 0_u8)
-            .unwrap_err();
+        let error = arena.try_alloc_layout(layout((1 << 32) + 16, 8)).unwrap_err();
+        assert!(matches!(error, HostError::OutOfHostMemory { bytes, .. } if bytes >= (1 << 32) + 16), "{error:?}");
+        let error = arena.try_alloc_slice_fill_with((1 << 32) + 16, |_| 0_u8).unwrap_err();
         assert!(error.is_out_of_host_memory());
     }
     let overflow = arena.try_alloc_slice_fill_with(usize::MAX / 8 + 3, |_| 0_u64);
@@ -105,13 +60,9 @@ fn m11_linear_sizes_are_not_cut_to_32_bits() {
 
 #[test]
 fn m11_linear_growth_leaves_no_budget_unused() {
-    for (limit, size, least) in [
-        (100_000, 100, 85),
-        (100_000, 1000, 85),
-        (10_000, 100, 85),
-        (1_000_000, 100, 93),
-        (1_000_000, 30_000, 95),
-    ] {
+    for (limit, size, least) in
+        [(100_000, 100, 85), (100_000, 1000, 85), (10_000, 100, 85), (1_000_000, 100, 93), (1_000_000, 30_000, 95)]
+    {
         let w = Witness::limited(limit);
         if cfg!(miri) && limit > 10_000 {
             continue;
@@ -122,10 +73,7 @@ fn m11_linear_growth_leaves_no_budget_unused() {
             objects += 1;
         }
         let percent = objects * size * 100 / limit;
-        assert!(
-            (least..=100).contains(&percent),
-            "{objects} objects of {size} B: {percent} % of {limit}"
-        );
+        assert!((least..=100).contains(&percent), "{objects} objects of {size} B: {percent} % of {limit}");
         // A refusal is final only as long as the limit stands.
         w.set_limit(None);
         arena.try_alloc_layout(layout(size, 1)).unwrap();
@@ -142,27 +90,18 @@ fn m11_linear_is_stolen_whole() {
     let (from, to) = (root.child("from").unwrap(), root.child("to").unwrap());
     let before = (from.usage().total(), to.usage().total());
     let mut arena = Arena::new_in(from.handle());
-    let kept: Vec<NonNull<u64>> = (0..3000)
-        .map(|n| NonNull::from(arena.try_alloc(n).unwrap()))
-        .collect();
+    let kept: Vec<NonNull<u64>> = (0..3000).map(|n| NonNull::from(arena.try_alloc(n).unwrap())).collect();
     arena.try_alloc_slice_fill_with(20_000, |_| 1_u8).unwrap();
     let held = (arena.bytes_held() as u64, arena.chunks_held() as u64);
     assert!(held.1 >= 3 && from.usage().total().live_bytes == before.0.live_bytes + held.0);
     let (requests, live) = (w.requests(), w.blocks());
 
     arena.move_to(to.handle()).unwrap();
-    assert_eq!(
-        (w.requests(), w.blocks()),
-        (requests, live),
-        "nothing was copied"
-    );
+    assert_eq!((w.requests(), w.blocks()), (requests, live), "nothing was copied");
     assert_eq!(from.usage().total().live_bytes, before.0.live_bytes);
     assert_eq!(from.usage().total().live_blocks, before.0.live_blocks);
     assert_eq!(to.usage().total().live_bytes, before.1.live_bytes + held.0);
-    assert_eq!(
-        to.usage().total().live_blocks,
-        before.1.live_blocks + held.1
-    );
+    assert_eq!(to.usage().total().live_blocks, before.1.live_blocks + held.1);
     drop(from);
     for (n, value) in kept.iter().enumerate() {
         // SAFETY: the arena holds all its blocks still, where they were.

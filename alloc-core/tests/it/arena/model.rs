@@ -19,9 +19,7 @@ fn op() -> impl Strategy<Value = ArenaOp> {
         3 => (any::<usize>(), size()).prop_map(|(which, size)| ArenaOp::Resize(which, size)),
         1 => (0..8_usize).prop_map(ArenaOp::Refuse),
     ];
-    leaf.prop_recursive(3, 60, 20, |op| {
-        prop::collection::vec(op, 1..20).prop_map(ArenaOp::Scope)
-    })
+    leaf.prop_recursive(3, 60, 20, |op| prop::collection::vec(op, 1..20).prop_map(ArenaOp::Scope))
 }
 
 /// A block that the program owns, filled with its mark.
@@ -63,11 +61,7 @@ fn run(
                 done = block.is_ok();
                 if let Ok(start) = block {
                     assert!(start.addr().get().is_multiple_of(layout.align()));
-                    let block = ArenaBlock {
-                        start,
-                        layout,
-                        mark: (blocks.len() * 31 + step) as u8,
-                    };
+                    let block = ArenaBlock { start, layout, mark: (blocks.len() * 31 + step) as u8 };
                     block.fill();
                     blocks.push(block);
                 }
@@ -94,10 +88,7 @@ fn run(
                     (block.start, block.layout) = (start.cast(), new);
                     assert!(block.start.addr().get().is_multiple_of(new.align()));
                 }
-                assert!(
-                    block.check(old.size().min(block.layout.size())),
-                    "content is kept, moved or refused"
-                );
+                assert!(block.check(old.size().min(block.layout.size())), "content is kept, moved or refused");
                 block.fill();
             }
             ArenaOp::Free(_) | ArenaOp::Resize(..) => done = false,
@@ -105,10 +96,7 @@ fn run(
                 let before = (arena.bytes_used(), blocks.len());
                 let mut inner = scope.scope();
                 run(&mut inner, program, w, blocks, tally);
-                assert!(
-                    blocks.iter().all(|b| b.check(b.layout.size())),
-                    "somebody wrote into another's block"
-                );
+                assert!(blocks.iter().all(|b| b.check(b.layout.size())), "somebody wrote into another's block");
                 drop(inner);
                 blocks.truncate(before.1);
                 assert_eq!(scope.bytes_used(), before.0);
@@ -119,10 +107,7 @@ fn run(
         let mut places: Vec<_> = blocks.iter().filter(|b| b.layout.size() != 0).collect();
         places.sort_by_key(|b| b.start);
         for pair in places.windows(2) {
-            assert!(
-                pair[0].start.addr().get() + pair[0].layout.size() <= pair[1].start.addr().get(),
-                "blocks overlap"
-            );
+            assert!(pair[0].start.addr().get() + pair[0].layout.size() <= pair[1].start.addr().get(), "blocks overlap");
         }
         let asked: usize = blocks.iter().map(|b| b.layout.size()).sum();
         assert!(asked <= scope.bytes_used() && scope.bytes_used() <= scope.bytes_held());
@@ -151,18 +136,12 @@ fn blocks_never_overlap_and_chunks_are_all_accounted_for() {
         let mut blocks = Vec::new();
         let mut scope = arena.scope();
         run(&mut scope, &program, &w, &mut blocks, &mut tally);
-        assert!(
-            blocks.iter().all(|b| b.check(b.layout.size())),
-            "somebody wrote into another's block"
-        );
+        assert!(blocks.iter().all(|b| b.check(b.layout.size())), "somebody wrote into another's block");
         drop(scope);
         assert_eq!(arena.bytes_used(), 0, "{program:?}");
         assert!(w.blocks() <= 1, "one spare at most");
         drop(arena);
         w.assert_empty();
     }
-    assert!(
-        tally[1] > tally[0],
-        "too few steps did something: {tally:?}"
-    );
+    assert!(tally[1] > tally[0], "too few steps did something: {tally:?}");
 }

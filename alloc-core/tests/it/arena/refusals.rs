@@ -14,19 +14,11 @@ fn every_refused_chunk_leaves_the_arena_as_it_was() {
         ("alloc", |a| Ok(a.try_alloc([1_u64; 8]).map(drop)?)),
         ("alloc_with", |a| a.try_alloc_with(|| [1_u64; 8]).map(drop)),
         ("layout", |a| a.try_alloc_layout(layout(100, 64)).map(drop)),
-        ("own chunk", |a| {
-            a.try_alloc_layout(layout(40_000, 8)).map(drop)
-        }),
-        ("slice_copy", |a| {
-            a.try_alloc_slice_copy(&[7_u8; 5000]).map(drop)
-        }),
-        ("slice_fill", |a| {
-            a.try_alloc_slice_fill_with(300, |i| i).map(drop)
-        }),
+        ("own chunk", |a| a.try_alloc_layout(layout(40_000, 8)).map(drop)),
+        ("slice_copy", |a| a.try_alloc_slice_copy(&[7_u8; 5000]).map(drop)),
+        ("slice_fill", |a| a.try_alloc_slice_fill_with(300, |i| i).map(drop)),
         ("str", |a| a.try_alloc_str("0123456789").map(drop)),
-        ("fmt", |a| {
-            a.try_alloc_fmt(format_args!("{:>200}", 1)).map(drop)
-        }),
+        ("fmt", |a| a.try_alloc_fmt(format_args!("{:>200}", 1)).map(drop)),
     ];
     /// Nothing at all; one full chunk; a spare alone.
     fn build(state: u8, w: &Witness) -> WitnessArena<'_> {
@@ -54,17 +46,10 @@ fn every_refused_chunk_leaves_the_arena_as_it_was() {
                 w.set_limit(None);
                 if let Err(error) = outcome {
                     assert!(error.is_out_of_host_memory(), "{name}: {error:?}");
-                    assert_eq!(
-                        (look(&arena), w.blocks(), w.bytes()),
-                        seen,
-                        "{name} in state {state}"
-                    );
+                    assert_eq!((look(&arena), w.blocks(), w.bytes()), seen, "{name} in state {state}");
                     step(&arena).unwrap();
                 } else if nth.is_none() {
-                    assert_eq!(
-                        state, 2,
-                        "{name}: all was refused, so where does the block come from?"
-                    );
+                    assert_eq!(state, 2, "{name}: all was refused, so where does the block come from?");
                 }
                 drop(arena);
                 w.assert_empty();
@@ -85,16 +70,8 @@ fn the_ith_refused_chunk_costs_nothing_but_that_chunk() {
             values.push(arena.try_alloc([n; 12]).unwrap());
         }
         assert_eq!(w.disarm(), w.requests() <= refused);
-        assert!(
-            values
-                .iter()
-                .enumerate()
-                .all(|(n, value)| **value == [n as u64; 12])
-        );
-        assert_eq!(
-            (w.blocks(), w.bytes()),
-            (arena.chunks_held(), arena.bytes_held())
-        );
+        assert!(values.iter().enumerate().all(|(n, value)| **value == [n as u64; 12]));
+        assert_eq!((w.blocks(), w.bytes()), (arena.chunks_held(), arena.bytes_held()));
         drop(arena);
         w.assert_empty();
     }
@@ -110,7 +87,8 @@ fn nothing_is_made_where_there_is_no_room_for_it() {
     assert!(many.is_err());
 }
 
-/// By an error and by a panic; of small blocks, of such that need a new chunk, and of such that get a chunk of their own.
+/// By an error and by a panic; of small blocks, of such that need a new chunk, and of such that get a chunk of their
+/// own.
 #[test]
 fn m11_an_initialiser_that_fails_gives_its_place_back() {
     testkit::silence_panics("an initialiser");
@@ -129,9 +107,7 @@ fn m11_an_initialiser_that_fails_gives_its_place_back() {
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_err();
             };
             unwound(&|| _ = arena.try_alloc_with(|| -> T { panic!("an initialiser") }));
-            unwound(&|| {
-                _ = arena.try_alloc_slice_fill_with(9, |_| -> T { panic!("an initialiser") })
-            });
+            unwound(&|| _ = arena.try_alloc_slice_fill_with(9, |_| -> T { panic!("an initialiser") }));
             unwound(&|| _ = arena.try_own_with(|| -> String { panic!("an initialiser") }));
         }
         assert_eq!(arena.bytes_used(), used);
@@ -148,10 +124,7 @@ fn m11_an_initialiser_that_fails_gives_its_place_back() {
         Err::<u64, HostError>(HostError::TooLarge)
     });
     assert!(refused.is_err() && arena.bytes_used() > used);
-    assert_eq!(
-        *arena.try_alloc_try_with(|| Ok::<_, HostError>(5)).unwrap(),
-        5
-    );
+    assert_eq!(*arena.try_alloc_try_with(|| Ok::<_, HostError>(5)).unwrap(), 5);
 }
 
 /// Chunks that lie one behind the other, the first full up to its end.

@@ -22,16 +22,8 @@ fn scopes_end_what_came_within_and_keep_one_spare() {
         }
         assert_eq!((scope.bytes_used(), scope.chunks_held()), middle);
     }
-    assert_eq!(
-        (arena.bytes_used(), w.blocks()),
-        (before.0, before.1 + 1),
-        "all but one chunk went back"
-    );
-    assert_eq!(
-        arena.bytes_held(),
-        1024 - 32 + 65536 - 32,
-        "the largest shared one was kept"
-    );
+    assert_eq!((arena.bytes_used(), w.blocks()), (before.0, before.1 + 1), "all but one chunk went back");
+    assert_eq!(arena.bytes_held(), 1024 - 32 + 65536 - 32, "the largest shared one was kept");
     // The same again asks for one chunk less; a scope that fits the spare asks for nothing.
     let requests = w.requests();
     for _ in 0..10 {
@@ -44,11 +36,7 @@ fn scopes_end_what_came_within_and_keep_one_spare() {
     // SAFETY: allocated before every scope, and the arena still stands.
     assert_eq!(unsafe { outer.read() }, 1);
     arena.reset();
-    assert_eq!(
-        (arena.bytes_used(), w.blocks()),
-        (0, 1),
-        "reset keeps the one chunk"
-    );
+    assert_eq!((arena.bytes_used(), w.blocks()), (0, 1), "reset keeps the one chunk");
     arena.try_alloc(1_u8).unwrap();
     assert_eq!(w.blocks(), 1);
     arena.release();
@@ -80,11 +68,7 @@ fn a_large_block_leaves_the_current_chunk_in_use() {
     let arena = Arena::new_in(w.source());
     let first = std::ptr::from_mut(arena.try_alloc(1_u64).unwrap()).addr();
     arena.try_alloc_layout(layout(1 << 20, 8)).unwrap();
-    assert_eq!(
-        w.bytes(),
-        (1024 - 32) + (1 << 20) + 16,
-        "exactly its size and a header"
-    );
+    assert_eq!(w.bytes(), (1024 - 32) + (1 << 20) + 16, "exactly its size and a header");
     let second = std::ptr::from_mut(arena.try_alloc(2_u64).unwrap()).addr();
     assert_eq!(first - second, 8);
     assert_eq!(arena.bytes_used(), 16 + (1 << 20));

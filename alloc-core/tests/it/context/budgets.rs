@@ -6,9 +6,7 @@ use super::*;
 fn m23_a_leased_budget_is_hard_and_refunds_are_exact() {
     let limit: u64 = if cfg!(miri) { 1 << 15 } else { 1 << 20 };
     let root = root();
-    let limited = root
-        .child_with(ContextOptions::new("limited").budget(Budget::limit(limit)))
-        .expect("child");
+    let limited = root.child_with(ContextOptions::new("limited").budget(Budget::limit(limit))).expect("child");
     let mut blocks = Vec::new();
     loop {
         match limited.try_allocate(layout(1000), Scope::Object) {

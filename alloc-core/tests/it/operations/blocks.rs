@@ -4,8 +4,8 @@ use std::alloc::{Layout, System};
 use std::ptr::NonNull;
 
 use alloc_core::{
-    Allocator, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostSource, Notice, NoticeEvent,
-    PointerStatus, Scope, Scoped, dangling, move_block, with_front, with_requester,
+    Allocator, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostSource, Notice, NoticeEvent, PointerStatus, Scope,
+    Scoped, dangling, move_block, with_front, with_requester,
 };
 use testkit::Stage;
 
@@ -68,13 +68,9 @@ fn requests<S: Stage>(g: &Ground<'_, S>, host: &impl HostAllocator) {
 fn standard<S: Stage>(g: &Ground<'_, S>, source: impl Allocator) {
     let block = g.step(|| source.allocate(SMALL)).cast::<u8>();
     // SAFETY: live; a refusal leaves it.
-    let block = g
-        .step(|| unsafe { source.grow(block, SMALL, LARGE) })
-        .cast();
+    let block = g.step(|| unsafe { source.grow(block, SMALL, LARGE) }).cast();
     // SAFETY: the grown block is live.
-    let block = g
-        .step(|| unsafe { source.shrink(block, LARGE, SMALL) })
-        .cast();
+    let block = g.step(|| unsafe { source.shrink(block, LARGE, SMALL) }).cast();
     let zeros = g.step(|| source.allocate_zeroed(SMALL)).cast();
     for block in [block, zeros] {
         // SAFETY: live, and freed once.
@@ -85,33 +81,15 @@ fn standard<S: Stage>(g: &Ground<'_, S>, source: impl Allocator) {
 fn questions<S: Stage>(g: &Ground<'_, S>) {
     let context = g.context();
     let source = Scoped::new(context, SCOPE);
-    assert_eq!(
-        HostSource::refusal(&source, SMALL),
-        HostAllocator::refusal(context, SMALL, SCOPE)
-    );
+    assert_eq!(HostSource::refusal(&source, SMALL), HostAllocator::refusal(context, SMALL, SCOPE));
     assert_eq!(source.host().id(), context.id());
-    assert_eq!(
-        (context.traits(), context.traits().exact_alignment),
-        (context.handle().traits(), false)
-    );
+    assert_eq!((context.traits(), context.traits().exact_alignment), (context.handle().traits(), false));
     let all = AllocatorTraits::new().never_unwinds().with_requester();
-    assert_eq!(
-        (all.may_unwind, all.exact_alignment, all.tracks_requester),
-        (false, false, true)
-    );
-    assert_eq!(
-        context.validate_pointer(dangling(SMALL), 16),
-        PointerStatus::Unknown
-    );
-    with_front(16, || {
-        with_requester(|origin| assert_eq!(origin.map(|origin| origin.front), Some(16)))
-    });
+    assert_eq!((all.may_unwind, all.exact_alignment, all.tracks_requester), (false, false, true));
+    assert_eq!(context.validate_pointer(dangling(SMALL), 16), PointerStatus::Unknown);
+    with_front(16, || with_requester(|origin| assert_eq!(origin.map(|origin| origin.front), Some(16))));
     for event in [NoticeEvent::Allocated, NoticeEvent::Freed] {
-        context.notify(Notice {
-            event,
-            bytes: 1,
-            scope: SCOPE,
-        });
+        context.notify(Notice { event, bytes: 1, scope: SCOPE });
     }
     // SAFETY: the system's allocator has no state.
     assert_eq!(size_of_val(&unsafe { FromGlobalAlloc::new(System) }), 0);

@@ -2,9 +2,7 @@
 
 use std::fmt::{Debug, Write};
 
-use alloc_core::{
-    ContextHandle, FoldState, HostError, TryBox, TryMap, TryString, TryVec, unsize_try_box,
-};
+use alloc_core::{ContextHandle, FoldState, HostError, TryBox, TryMap, TryString, TryVec, unsize_try_box};
 use testkit::{Sink, Stage};
 
 use super::Ground;
@@ -20,10 +18,7 @@ fn full<S: Stage>(g: &Ground<'_, S>) -> Array {
 }
 
 fn see(array: &Array) -> (u64, usize, usize) {
-    let weighed = array
-        .iter()
-        .zip(1..)
-        .map(|(element, at)| u64::from(*element) * at);
+    let weighed = array.iter().zip(1..).map(|(element, at)| u64::from(*element) * at);
     (weighed.sum(), array.len(), array.capacity())
 }
 
@@ -39,26 +34,16 @@ pub(super) fn arrays<S: Stage>(g: &Ground<'_, S>) {
         g.change(full(g), see, change);
     }
     g.change(TryVec::new_in(g.handle()), see, |array| array.try_push(1));
-    g.change(
-        TryVec::new_in(g.context()),
-        |array| array.len(),
-        |array| array.try_push("over a borrow"),
-    );
+    g.change(TryVec::new_in(g.context()), |array| array.len(), |array| array.try_push("over a borrow"));
     let mut array = g.step(|| TryVec::try_with_capacity_in(20, g.handle()));
     g.without_memory(|| {
-        array
-            .try_extend_from_slice(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
-            .expect("there is room");
+        array.try_extend_from_slice(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).expect("there is room");
         array.retain(|n| *n != 0);
         let out = (array.pop(), array.swap_remove(0), array.swap_remove(99));
         assert_eq!(out, (Some(9), Some(1), None));
         array.truncate(3);
         array.as_mut_slice().reverse();
-        let seen = (
-            array.as_slice().len(),
-            array.capacity(),
-            array.allocator().id(),
-        );
+        let seen = (array.as_slice().len(), array.capacity(), array.allocator().id());
         assert_eq!(seen, (3, 20, g.context().id()));
         assert!(Sink::debug(&array) > 0);
         array.clear();
@@ -78,10 +63,7 @@ pub(super) fn boxes<S: Stage>(g: &Ground<'_, S>) {
         // SAFETY: just taken apart.
         let first = unsafe { TryBox::from_raw_in(value, allocator) };
         assert_eq!(TryBox::into_inner(first), [1, 2, 3]);
-        assert_eq!(
-            (*second, TryBox::allocator(&second).id()),
-            (5, g.context().id())
-        );
+        assert_eq!((*second, TryBox::allocator(&second).id()), (5, g.context().id()));
         let second: TryBox<dyn Debug, ContextHandle> = unsize_try_box!(second);
         assert!(Sink::debug(&second) > 0);
     });
@@ -98,13 +80,7 @@ pub(super) fn maps<S: Stage>(g: &Ground<'_, S>) {
         map
     };
     let see = |map: &Map| {
-        (
-            map.len(),
-            map.capacity(),
-            map.iter()
-                .map(|(key, value)| u64::from(*key) + u64::from(*value))
-                .sum::<u64>(),
-        )
+        (map.len(), map.capacity(), map.iter().map(|(key, value)| u64::from(*key) + u64::from(*value)).sum::<u64>())
     };
     let changes: [Change<Map>; 3] = [
         |map| Ok(map.try_insert(1000, 1).map(drop)?),
@@ -114,18 +90,13 @@ pub(super) fn maps<S: Stage>(g: &Ground<'_, S>) {
     for change in changes {
         g.change(full(), see, change);
     }
-    g.change(Map::new_in(g.handle()), see, |map| {
-        map.try_insert(1, 1).map(drop)
-    });
+    g.change(Map::new_in(g.handle()), see, |map| map.try_insert(1, 1).map(drop));
     let mut map = full();
     let (len, capacity) = (map.len(), map.capacity());
     g.without_memory(|| {
         assert!(map.allocation_size() > capacity * size_of::<(u32, u32)>());
         assert!(TryMap::<u8, u8, _>::with_hasher_in(FoldState, g.context()).is_empty());
-        assert_eq!(
-            (map.get(&3), map.contains_key(&3), map.allocator().id()),
-            (Some(&6), true, g.context().id())
-        );
+        assert_eq!((map.get(&3), map.contains_key(&3), map.allocator().id()), (Some(&6), true, g.context().id()));
         map.get_mut(&3).into_iter().for_each(|value| *value += 1);
         assert_eq!(map.iter().count(), len);
         assert_eq!((map.remove(&3), map.remove(&3)), (Some(7), None));
@@ -156,10 +127,7 @@ pub(super) fn texts<S: Stage>(g: &Ground<'_, S>) {
     g.without_memory(|| {
         assert_eq!(TryString::new_in(g.context()).as_str(), "");
         text.truncate(3);
-        assert_eq!(
-            (text.as_str(), text.allocator().id()),
-            ("ful", g.context().id())
-        );
+        assert_eq!((text.as_str(), text.allocator().id()), ("ful", g.context().id()));
     });
     g.without_memory(|| {
         text.clear();

@@ -4,9 +4,9 @@ use std::hash::BuildHasher;
 
 use alloc_core::support::{Json, StateLock, StateMutex, watch_forks};
 use alloc_core::{
-    Budget, CloseError, Context, ContextHandle, ContextId, ContextOptions, FoldState, Foreign,
-    ForeignKind, ForeignUsage, HostError, Misuse, Owned, Rejected, Scope, Scoped, Snapshot, TryVec,
-    Usage, attach_thread, fold_thread, held_state_locks,
+    Budget, CloseError, Context, ContextHandle, ContextId, ContextOptions, FoldState, Foreign, ForeignKind,
+    ForeignUsage, HostError, Misuse, Owned, Rejected, Scope, Scoped, Snapshot, TryVec, Usage, attach_thread,
+    fold_thread, held_state_locks,
 };
 use testkit::{Sink, Stage};
 
@@ -17,21 +17,11 @@ pub(super) fn contexts<S: Stage>(g: &Ground<'_, S>) {
     drop(g.step(|| context.child("plain")));
     let untouched = g.below();
     drop(g.step(|| untouched.child("the first use of its parent's account")));
-    let options = ContextOptions::new("new")
-        .label("a label")
-        .scope(Scope::Command);
+    let options = ContextOptions::new("new").label("a label").scope(Scope::Command);
     let child = g.step(|| context.child_with(options));
-    assert_eq!(
-        (child.label(), child.scope()),
-        (Some("a label"), Scope::Command)
-    );
+    assert_eq!((child.label(), child.scope()), (Some("a label"), Scope::Command));
     let budgeted = g.step(|| context.child_with(options.budget(Budget::exact(5000))));
-    assert_eq!(
-        budgeted
-            .budget()
-            .map(|budget| (budget.limit, budget.charged)),
-        Some((5000, 0))
-    );
+    assert_eq!(budgeted.budget().map(|budget| (budget.limit, budget.charged)), Some((5000, 0)));
     let own = over(Scoped::new(g.stage.host(), Scope::Command));
     // SAFETY: the child is dropped before `own`.
     drop(g.step(|| context.child_with(unsafe { options.allocator(&own) })));
@@ -40,19 +30,11 @@ pub(super) fn contexts<S: Stage>(g: &Ground<'_, S>) {
     let below = child.child("below").expect("refused nothing");
     g.without_memory(|| {
         let left = child.close();
-        let seen = (
-            left.is_empty() || !left.needs_backing(),
-            left.blocks,
-            left.contexts,
-            left.handles,
-        );
+        let seen = (left.is_empty() || !left.needs_backing(), left.blocks, left.contexts, left.handles);
         assert_eq!(seen, (false, 1, 1, 1));
         let handle = budgeted.handle();
         assert_eq!(budgeted.abandon().handles, 1);
-        assert!(
-            TryVec::try_from_slice_in(&[1_u8], handle).is_err(),
-            "it gives nothing any more"
-        );
+        assert!(TryVec::try_from_slice_in(&[1_u8], handle).is_err(), "it gives nothing any more");
     });
     drop((held, below));
     moves(g);
@@ -109,40 +91,25 @@ pub(super) fn owned<S: Stage>(g: &Ground<'_, S>) {
     let own = |n: u64| {
         let before = (context.owned_values(), context.usage().total());
         let refused = || {
-            assert_eq!(
-                (context.owned_values(), context.usage().total().live_bytes),
-                (before.0, before.1.live_bytes)
-            )
+            assert_eq!((context.owned_values(), context.usage().total().live_bytes), (before.0, before.1.live_bytes))
         };
         g.step(|| context.own(n).inspect_err(|_| refused()))
     };
     // The first value of a context, and one that needs a further segment.
     let ids: [Owned<u64>; 9] = std::array::from_fn(|n| own(n as u64));
     let stolen = g.step(|| other.steal(context, ids[8]));
-    assert_eq!(
-        (stolen.context(), other.get(stolen).map(|value| *value)),
-        (other.id(), Ok(8))
-    );
-    let (from, below) = (
-        g.below(),
-        other.child("moved along").expect("refused nothing"),
-    );
+    assert_eq!((stolen.context(), other.get(stolen).map(|value| *value)), (other.id(), Ok(8)));
+    let (from, below) = (g.below(), other.child("moved along").expect("refused nothing"));
     for n in 0..20_u64 {
         other.own(n).expect("refused nothing");
     }
     g.step(|| from.adopt(&other));
-    let counts = (
-        other.owned_values(),
-        from.owned_values(),
-        below.parent().map(|parent| parent.id()),
-    );
+    let counts = (other.owned_values(), from.owned_values(), below.parent().map(|parent| parent.id()));
     assert_eq!(counts, (0, 21, Some(from.id())));
     g.without_memory(|| {
         let [first, second, third, ..] = ids;
         *context.get_mut(first).expect("no hold is out") += 10;
-        assert!(
-            Sink::debug(context.get(first).expect("it is there")) > 0 && Sink::debug(first) > 0
-        );
+        assert!(Sink::debug(context.get(first).expect("it is there")) > 0 && Sink::debug(first) > 0);
         assert_eq!(context.remove(first), Ok(10));
         assert!(context.get(first).is_err());
         context.destroy(second).expect("no hold is out");
@@ -154,24 +121,14 @@ pub(super) fn owned<S: Stage>(g: &Ground<'_, S>) {
 }
 
 pub(super) fn snapshots<S: Stage>(g: &Ground<'_, S>) {
-    let options = ContextOptions::new("a \"name\"")
-        .label("label")
-        .scope(Scope::Command);
+    let options = ContextOptions::new("a \"name\"").label("label").scope(Scope::Command);
     let child = g.context().child_with(options).expect("refused nothing");
     let limited = ContextOptions::new("limited").budget(Budget::exact(1000));
     let _limited = child.child_with(limited).expect("refused nothing");
-    assert_eq!(
-        g.step(|| Snapshot::capture(&child, g.handle()))
-            .nodes()
-            .len(),
-        2
-    );
+    assert_eq!(g.step(|| Snapshot::capture(&child, g.handle())).nodes().len(), 2);
     let snapshot = g.step(|| g.context().snapshot());
     g.without_memory(|| {
-        assert_eq!(
-            (snapshot.nodes().len(), snapshot.label(&snapshot.nodes()[1])),
-            (3, Some("label"))
-        );
+        assert_eq!((snapshot.nodes().len(), snapshot.label(&snapshot.nodes()[1])), (3, Some("label")));
         assert_eq!(snapshot.subtree(0), snapshot.total());
         let mut sink = Sink::default();
         snapshot.write_json(&mut sink).expect("the sink takes all");
@@ -195,30 +152,18 @@ pub(super) fn snapshots<S: Stage>(g: &Ground<'_, S>) {
 
 pub(super) fn questions<S: Stage>(g: &Ground<'_, S>) {
     let context = g.context();
-    let options = ContextOptions::new("asked")
-        .label("label")
-        .budget(Budget::exact(1 << 16));
+    let options = ContextOptions::new("asked").label("label").budget(Budget::exact(1 << 16));
     let asked = context.child_with(options).expect("refused nothing");
     g.without_memory(|| {
-        assert_eq!(
-            (asked.name(), asked.label(), asked.is_closed()),
-            ("asked", Some("label"), false)
-        );
-        assert_eq!(
-            (asked.scope(), asked.parent().map(|parent| parent.id())),
-            (context.scope(), Some(context.id()))
-        );
+        assert_eq!((asked.name(), asked.label(), asked.is_closed()), ("asked", Some("label"), false));
+        assert_eq!((asked.scope(), asked.parent().map(|parent| parent.id())), (context.scope(), Some(context.id())));
         assert_eq!(asked.usage(), asked.subtree_usage());
         // Another thread may be reading at this moment.
         assert!(asked.try_usage().is_none_or(|usage| usage == asked.usage()));
         asked.set_limit(1 << 15).expect("nothing is charged");
         assert_eq!(asked.budget().map(|budget| budget.limit), Some(1 << 15));
         let handles = [asked.handle(), asked.handle().clone()];
-        assert!(
-            handles
-                .iter()
-                .all(|handle| handle.id() == asked.id() && Sink::debug(handle) > 0)
-        );
+        assert!(handles.iter().all(|handle| handle.id() == asked.id() && Sink::debug(handle) > 0));
         values(&asked);
         declared(&asked);
         attach_thread();
@@ -240,32 +185,19 @@ pub(super) fn questions<S: Stage>(g: &Ground<'_, S>) {
 
 fn values(context: &Context) {
     assert_eq!(ContextId::from_raw(context.id().get()), Some(context.id()));
-    let error = HostError::OutOfHostMemory {
-        bytes: 1,
-        scope: Scope::Command,
-    };
+    let error = HostError::OutOfHostMemory { bytes: 1, scope: Scope::Command };
     assert!(error.is_out_of_host_memory());
-    assert!(
-        CloseError::Misuse(Misuse::NotARoot)
-            .outstanding()
-            .is_empty()
-    );
+    assert!(CloseError::Misuse(Misuse::NotARoot).outstanding().is_empty());
     assert_eq!(Rejected::<_, HostError>::new([7; 3], error).value, [7; 3]);
     let own = context.usage();
     for scope in Scope::ALL {
         assert_eq!(Scope::from_raw(scope.as_raw()), Some(scope));
         assert!(scope.index() < Scope::COUNT && !scope.name().is_empty());
-        assert_eq!(
-            own.scope(scope).plus(&Usage::default().scope(scope)),
-            own.scope(scope)
-        );
+        assert_eq!(own.scope(scope).plus(&Usage::default().scope(scope)), own.scope(scope));
     }
     let none = Usage::default();
     assert_eq!(own.plus(&none).without(&none).total(), own.total());
-    assert_ne!(
-        FoldState.hash_one((context.id(), "text")),
-        FoldState.hash_one(())
-    );
+    assert_ne!(FoldState.hash_one((context.id(), "text")), FoldState.hash_one(()));
 }
 
 fn declared(context: &Context) {
@@ -274,29 +206,14 @@ fn declared(context: &Context) {
         let mut declared = Foreign::declare(context, kind, 100).expect("a small number");
         declared.set_bytes(5000).expect("a small number");
         assert_eq!(
-            (
-                live(),
-                declared.bytes(),
-                declared.kind(),
-                declared.context().id()
-            ),
+            (live(), declared.bytes(), declared.kind(), declared.context().id()),
             (5000, 5000, kind, context.id())
         );
         assert_eq!(declared.set_bytes(usize::MAX), Err(HostError::TooLarge));
         drop(declared);
-        assert_eq!(
-            (
-                live(),
-                ForeignKind::ALL[kind.index()],
-                kind.name().is_empty()
-            ),
-            (0, kind, false)
-        );
+        assert_eq!((live(), ForeignKind::ALL[kind.index()], kind.name().is_empty()), (0, kind, false));
         let usage = context.usage();
-        assert_eq!(
-            usage.foreign(kind).plus(&ForeignUsage::default()),
-            usage.foreign(kind)
-        );
+        assert_eq!(usage.foreign(kind).plus(&ForeignUsage::default()), usage.foreign(kind));
         assert!(!usage.foreign_total().is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! Scenarios that together run every public operation of the crate: what `sweep.rs` refuses memory to, step by step, and what `no_global.rs`
-//! and `dhat_heap.rs` watch.
+//! Scenarios that together run every public operation of the crate: what `sweep.rs` refuses memory to, step by step,
+//! and what `no_global.rs` and `dhat_heap.rs` watch.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 mod arenas;
@@ -33,13 +33,8 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Root,
-        Self::Child,
-        Self::ChildWithExactBudget,
-        Self::ChildWithLeasedBudget,
-        Self::ChildWithAllocator,
-    ];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Root, Self::Child, Self::ChildWithExactBudget, Self::ChildWithLeasedBudget, Self::ChildWithAllocator];
 }
 
 /// A tree to stand on.
@@ -77,10 +72,7 @@ impl<S: Stage> Ground<'_, S> {
         mut step: impl FnMut(&mut V) -> Result<(), E>,
     ) -> V {
         let value = RefCell::new(value);
-        self.stage.attempt(
-            || (see(&value.borrow()), picture(&self.root)),
-            || step(&mut value.borrow_mut()),
-        );
+        self.stage.attempt(|| (see(&value.borrow()), picture(&self.root)), || step(&mut value.borrow_mut()));
         value.into_inner()
     }
 
@@ -105,9 +97,7 @@ pub(crate) fn run<S: Stage>(stage: &S, scenario: &Scenario<S>, place: Place) -> 
         Place::Root => None,
         Place::Child => Some(options.scope(Scope::Object)),
         Place::ChildWithExactBudget => Some(options.budget(Budget::exact(1 << 20))),
-        Place::ChildWithLeasedBudget => {
-            Some(options.budget(Budget::limit(1 << 20)).label("leased"))
-        }
+        Place::ChildWithLeasedBudget => Some(options.budget(Budget::limit(1 << 20)).label("leased")),
         // SAFETY: `own` outlives the root.
         Place::ChildWithAllocator => Some(unsafe { options.allocator(&own) }),
     };
@@ -126,11 +116,7 @@ pub(crate) fn run<S: Stage>(stage: &S, scenario: &Scenario<S>, place: Place) -> 
 
 /// All scenarios.
 pub(crate) fn scenarios<S: Stage>() -> Vec<Scenario<S>> {
-    let memory = |name, body| Scenario {
-        name,
-        takes: MemoryUse::Memory,
-        body,
-    };
+    let memory = |name, body| Scenario { name, takes: MemoryUse::Memory, body };
     let smaller = "a chunk that is refused is asked for smaller, down to what the block needs";
     let served = "what one domain refuses, the other serves";
     let stack = "values on the stack, and numbers in records that are there";
@@ -139,22 +125,14 @@ pub(crate) fn scenarios<S: Stage>() -> Vec<Scenario<S>> {
         memory("roots", contexts::roots::<S>),
         memory("owned values", contexts::owned::<S>),
         memory("snapshots", contexts::snapshots::<S>),
-        Scenario {
-            name: "questions",
-            takes: MemoryUse::Nothing(stack),
-            body: contexts::questions::<S>,
-        },
+        Scenario { name: "questions", takes: MemoryUse::Nothing(stack), body: contexts::questions::<S> },
         memory("blocks", blocks::blocks::<S>),
         memory("arrays", collections::arrays::<S>),
         memory("boxes", collections::boxes::<S>),
         memory("maps", collections::maps::<S>),
         memory("texts", collections::texts::<S>),
         memory("an arena's own chunks", arenas::own_chunks::<S>),
-        Scenario {
-            name: "arenas",
-            takes: MemoryUse::MemoryOrLess(smaller),
-            body: arenas::arenas::<S>,
-        },
+        Scenario { name: "arenas", takes: MemoryUse::MemoryOrLess(smaller), body: arenas::arenas::<S> },
         memory("tagged blocks", tagged::blocks::<S>),
         memory("collectors", tagged::collectors::<S>),
         memory("linear blocks", tagged::linear::<S>),
@@ -171,11 +149,7 @@ pub(crate) fn once() -> OperationTable<Scenario<Once>, Place> {
     OperationTable {
         operations: scenarios,
         // Under miri seconds a place and scenario: one with a lease will do.
-        ways: if cfg!(miri) {
-            &[Place::ChildWithLeasedBudget]
-        } else {
-            &Place::ALL
-        },
+        ways: if cfg!(miri) { &[Place::ChildWithLeasedBudget] } else { &Place::ALL },
         name: |scenario| scenario.name.to_owned(),
         run: |scenario, place| {
             run(&Once, scenario, place);

@@ -1,8 +1,5 @@
 //! Tagged blocks, collectors, linear memory.
-#![expect(
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "one promise holds for a whole tree: its blocks are live"
-)]
+#![expect(clippy::multiple_unsafe_ops_per_block, reason = "one promise holds for a whole tree: its blocks are live")]
 
 use alloc_core::ThreadTable;
 use alloc_core::tagged::{Fill, GcBlocks, LinearBlocks, TaggedBlock, TaggedDomain};
@@ -29,9 +26,7 @@ pub(super) fn blocks<S: Stage>(g: &Ground<'_, S>) {
     let context = g.below();
     let reserve = g.step(|| TaggedDomain::reserve(&context, 8192));
     g.without_memory(|| {
-        let block = reserve
-            .allocate(100, Fill::Zeros)
-            .expect("the reserve has room");
+        let block = reserve.allocate(100, Fill::Zeros).expect("the reserve has room");
         // SAFETY: live, and freed here.
         unsafe { block.free() };
     });
@@ -50,26 +45,14 @@ pub(super) fn blocks<S: Stage>(g: &Ground<'_, S>) {
         let child = g.step(|| block.allocate(8, Fill::Undefined));
         block.payload().cast::<u64>().write(7);
         let block = g.step(|| block.resize(100_000));
-        assert_eq!(
-            (block.size(), block.payload().cast::<u64>().read()),
-            (100_000, 7)
-        );
-        assert_eq!(
-            (child.parent(), block.parent(), older.parent()),
-            (Some(block), Some(top), Some(top))
-        );
-        assert_eq!(
-            (top.newest_child(), block.next_older()),
-            (Some(newer), Some(older))
-        );
+        assert_eq!((block.size(), block.payload().cast::<u64>().read()), (100_000, 7));
+        assert_eq!((child.parent(), block.parent(), older.parent()), (Some(block), Some(top), Some(top)));
+        assert_eq!((top.newest_child(), block.next_older()), (Some(newer), Some(older)));
         g.without_memory(|| {
             let block = TaggedBlock::from_payload(block.payload());
             assert!(!block.steal(Some(child)) && !block.adopt(top) && !top.adopt(top));
             assert!(block.steal(Some(other)) && other.parent().is_none() && top.adopt(other));
-            assert_eq!(
-                (block.parent(), block.domain(), child.size()),
-                (Some(top), domain.id(), 8)
-            );
+            assert_eq!((block.parent(), block.domain(), child.size()), (Some(top), domain.id(), 8));
             child.set_destructor(Some(clear)).expect("one of a few");
             assert!(!domain.context().is_closed() && domain.id().get() != 0);
             older.free_on(table);
@@ -93,25 +76,15 @@ pub(super) fn collectors<S: Stage>(g: &Ground<'_, S>) {
         let first = g.step(|| collector.allocate(512, Fill::Zeros));
         g.without_memory(|| {
             // 520 bytes each: the first slab has room for seven.
-            let slots: [_; 6] = std::array::from_fn(|_| {
-                collector
-                    .allocate_in_slab(512, Fill::Zeros)
-                    .expect("there is room")
-            });
+            let slots: [_; 6] =
+                std::array::from_fn(|_| collector.allocate_in_slab(512, Fill::Zeros).expect("there is room"));
             assert_eq!(collector.allocate_in_slab(512, Fill::Zeros), None);
             assert_eq!(collector.allocate_in_slab(513, Fill::Zeros), None);
             slots[0].free();
-            assert_eq!(
-                collector.allocate(512, Fill::Zeros),
-                Ok(slots[0]),
-                "there is a free one"
-            );
+            assert_eq!(collector.allocate(512, Fill::Zeros), Ok(slots[0]), "there is a free one");
         });
         let further = g.step(|| collector.allocate(512, Fill::Zeros));
-        assert_eq!(
-            (further.parent(), kept.parent()),
-            (Some(block), Some(plain))
-        );
+        assert_eq!((further.parent(), kept.parent()), (Some(block), Some(plain)));
         g.without_memory(|| {
             assert!(collector.begin_sweep() && others.begin_sweep());
             others.mark(kept);
@@ -127,18 +100,11 @@ pub(super) fn collectors<S: Stage>(g: &Ground<'_, S>) {
 
 pub(super) fn linear<S: Stage>(g: &Ground<'_, S>) {
     let domain = domain_of(g);
-    let new =
-        |size: Result<usize, _>| g.step(|| domain.allocate(size.expect("small"), Fill::Undefined));
-    let (sized, bare) = (
-        new(LinearBlocks::block_size(16)),
-        new(LinearBlocks::unsized_block_size(0)),
-    );
+    let new = |size: Result<usize, _>| g.step(|| domain.allocate(size.expect("small"), Fill::Undefined));
+    let (sized, bare) = (new(LinearBlocks::block_size(16)), new(LinearBlocks::unsized_block_size(0)));
     // SAFETY: the blocks are live, of that size, and freed last.
     unsafe {
-        let (linear, compact) = (
-            LinearBlocks::init(sized, 16),
-            LinearBlocks::init_unsized(bare),
-        );
+        let (linear, compact) = (LinearBlocks::init(sized, 16), LinearBlocks::init_unsized(bare));
         linear.first().cast::<[u64; 2]>().write([1, 2]);
         g.without_memory(|| {
             let all: usize = std::iter::from_fn(|| linear.allocate_in_chunk(100, Fill::Zeros))
@@ -151,8 +117,7 @@ pub(super) fn linear<S: Stage>(g: &Ground<'_, S>) {
             let large = g.step(|| linear.allocate(10_000, Fill::Zeros));
             assert_eq!(large.add(9_999).read(), 0);
         }
-        let moved =
-            g.step(|| LinearBlocks::from_first(linear.first()).resize(linear.first(), 2400));
+        let moved = g.step(|| LinearBlocks::from_first(linear.first()).resize(linear.first(), 2400));
         assert_eq!(moved.cast::<[u64; 2]>().read(), [1, 2]);
         assert_eq!(linear.block(), sized);
         g.without_memory(|| {

@@ -1,8 +1,7 @@
-//! What the backing of a program does with the object that just called it: small operations on the side, which leave no block.
+//! What the backing of a program does with the object that just called it: small operations on the side, which leave no
+//! block.
 
-use alloc_core::{
-    ContextHandle, FromGlobalAlloc, HostAllocator, HostError, Scope, Scoped, Snapshot,
-};
+use alloc_core::{ContextHandle, FromGlobalAlloc, HostAllocator, HostError, Scope, Scoped, Snapshot};
 
 /// Bytes and blocks that were allocated, and are freed again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,11 +26,7 @@ pub(super) struct Visit {
 /// When it refuses for a reason that it does not have, or gives memory when it is closed; when a block is not its own.
 pub(super) fn visit_context(context: &ContextHandle, number: u64) -> Visit {
     let scope = Scope::ALL[(number / 4 % 5) as usize];
-    let mut visit = Visit {
-        scope,
-        own: Passed::default(),
-        below: None,
-    };
+    let mut visit = Visit { scope, own: Passed::default(), below: None };
     match number % 4 {
         0 | 1 => visit.own = block(context, scope, number % 4 == 1),
         2 => {
@@ -42,13 +37,7 @@ pub(super) fn visit_context(context: &ContextHandle, number: u64) -> Visit {
                     visit.scope = context.scope();
                     visit.below = Some(block(&child, child.scope(), true));
                     let system = Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Command);
-                    assert_eq!(
-                        Snapshot::capture(&child, system)
-                            .expect("memory of the system")
-                            .nodes()
-                            .len(),
-                        1
-                    );
+                    assert_eq!(Snapshot::capture(&child, system).expect("memory of the system").nodes().len(), 1);
                     drop(child);
                 }
                 Err(error) => assert_refused(context, error),
@@ -56,10 +45,7 @@ pub(super) fn visit_context(context: &ContextHandle, number: u64) -> Visit {
         }
         _ => {
             let (usage, below) = (context.usage().total(), context.subtree_usage().total());
-            assert!(
-                usage.live_bytes <= below.live_bytes,
-                "{context:?} holds more than its subtree"
-            );
+            assert!(usage.live_bytes <= below.live_bytes, "{context:?} holds more than its subtree");
         }
     }
     visit
@@ -75,10 +61,7 @@ pub(crate) fn use_context(context: &ContextHandle, number: u64) {
 
 /// Allocates, writes, perhaps resizes, verifies and frees.
 fn block(context: &ContextHandle, scope: Scope, resized: bool) -> Passed {
-    let (small, large) = (
-        std::alloc::Layout::new::<[u64; 3]>(),
-        std::alloc::Layout::new::<[u64; 9]>(),
-    );
+    let (small, large) = (std::alloc::Layout::new::<[u64; 3]>(), std::alloc::Layout::new::<[u64; 9]>());
     let closed = context.is_closed();
     let mut at = match context.try_allocate(small, scope) {
         Ok(at) => at,
@@ -88,13 +71,7 @@ fn block(context: &ContextHandle, scope: Scope, resized: bool) -> Passed {
         }
     };
     assert!(!closed, "a closed context gave memory");
-    let (mut layout, mut passed) = (
-        small,
-        Passed {
-            bytes: small.size() as u64,
-            blocks: 1,
-        },
-    );
+    let (mut layout, mut passed) = (small, Passed { bytes: small.size() as u64, blocks: 1 });
     // SAFETY: just allocated, with so many bytes.
     unsafe { at.write_bytes(0x5E, small.size()) };
     if resized {
@@ -106,10 +83,7 @@ fn block(context: &ContextHandle, scope: Scope, resized: bool) -> Passed {
     }
     // SAFETY: live, and so many of its bytes were written.
     let content = unsafe { std::slice::from_raw_parts(at.as_ptr(), small.size()) };
-    assert!(
-        content.iter().all(|byte| *byte == 0x5E),
-        "{at:p} was given to two"
-    );
+    assert!(content.iter().all(|byte| *byte == 0x5E), "{at:p} was given to two");
     // SAFETY: a live block of the context with its layout and scope.
     unsafe { HostAllocator::deallocate(context, at, layout, scope) };
     passed

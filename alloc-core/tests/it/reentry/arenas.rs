@@ -9,8 +9,8 @@ use std::rc::{Rc, Weak};
 use alloc_core::{Arena, Context, ContextOptions, HostSource, Scope};
 
 use super::{
-    BASE, Base, GROWS, Hooked, LARGEST, LIVE, REENTRANT, ReentrantCall, assert_nothing_live,
-    free_what_the_base_kept, layout,
+    BASE, Base, GROWS, Hooked, LARGEST, LIVE, REENTRANT, ReentrantCall, assert_nothing_live, free_what_the_base_kept,
+    layout,
 };
 
 /// An arena that the hook can reach as long as it is there.
@@ -34,7 +34,8 @@ fn arena_with_a_spare() -> Arena<Base> {
     arena
 }
 
-/// Safe code only, but for the allocator: the arena in which a base allocates from within `grow` is the one that asked it.
+/// Safe code only, but for the allocator: the arena in which a base allocates from within `grow` is the one that asked
+/// it.
 #[test]
 fn an_arena_whose_base_reenters_in_grow_gives_no_block_in_the_chunk_that_moves() {
     let (reach, inner) = (Reach::default(), Rc::new(RefCell::new(Vec::new())));
@@ -46,9 +47,7 @@ fn an_arena_whose_base_reenters_in_grow_gives_no_block_in_the_chunk_that_moves()
             if call == ReentrantCall::Grow
                 && let Some(arena) = reach.get()
             {
-                let block = arena
-                    .try_alloc([0x11_u8; 64])
-                    .expect("480 bytes are not refused");
+                let block = arena.try_alloc([0x11_u8; 64]).expect("480 bytes are not refused");
                 inner.borrow_mut().push(NonNull::from(block));
             }
         }
@@ -60,10 +59,7 @@ fn an_arena_whose_base_reenters_in_grow_gives_no_block_in_the_chunk_that_moves()
     for block in inner.borrow_mut().iter_mut() {
         let (low, high) = (outer.addr().get(), outer.addr().get() + 2000);
         let at = block.addr().get();
-        assert!(
-            at + 64 <= low || high <= at,
-            "a block of 64 at {at:#x} lies in one of 2000 at {low:#x}"
-        );
+        assert!(at + 64 <= low || high <= at, "a block of 64 at {at:#x} lies in one of 2000 at {low:#x}");
         // SAFETY: a live block of the arena, which is not borrowed otherwise.
         assert_eq!(unsafe { block.as_ref() }, &[0x11; 64]);
         // SAFETY: a live block of the arena, which is not borrowed otherwise.
@@ -89,10 +85,7 @@ fn a_chunk_that_a_base_refuses_to_grow_while_it_reenters_is_still_the_spare() {
                     // Neither of these may have the chunk that is being grown.
                     let arena = reach.get().expect("it is asking");
                     assert_eq!(arena.chunks_held(), 0);
-                    assert!(
-                        arena.try_alloc([1_u64; 70]).is_err(),
-                        "560 bytes are refused"
-                    );
+                    assert!(arena.try_alloc([1_u64; 70]).is_err(), "560 bytes are refused");
                     assert!(!unwinds, "on purpose");
                 }
             }
@@ -104,9 +97,7 @@ fn a_chunk_that_a_base_refuses_to_grow_while_it_reenters_is_still_the_spare() {
         assert!(refused.unwrap_or(true));
         assert_eq!(hooked.times(ReentrantCall::Grow), 1);
         assert_eq!((arena.chunks_held(), arena.bytes_held()), (1, 992));
-        let block = arena
-            .try_alloc([7_u64; 70])
-            .expect("the spare serves it: no request at all");
+        let block = arena.try_alloc([7_u64; 70]).expect("the spare serves it: no request at all");
         assert_eq!(block, &[7; 70]);
         drop(hooked);
         drop(arena);
@@ -118,10 +109,7 @@ fn a_chunk_that_a_base_refuses_to_grow_while_it_reenters_is_still_the_spare() {
 #[test]
 fn an_arena_whose_base_reenters_at_every_request_gives_every_byte_once() {
     struct Filled(NonNull<u8>, usize, u8);
-    let (reach, blocks) = (
-        Reach::default(),
-        Rc::new(RefCell::new(Vec::<Filled>::new())),
-    );
+    let (reach, blocks) = (Reach::default(), Rc::new(RefCell::new(Vec::<Filled>::new())));
     let allocate = |arena: &Arena<Base>, blocks: &RefCell<Vec<Filled>>, size: usize| {
         let layout = Layout::from_size_align(size, 8).expect("a layout");
         if let Ok(block) = arena.try_alloc_layout(layout) {
@@ -141,23 +129,13 @@ fn an_arena_whose_base_reenters_at_every_request_gives_every_byte_once() {
                 if let Some(arena) = reach.get() {
                     turn.set((turn.get() + 1) % 5);
                     allocate(&arena, &blocks, [40, 700, 0, 3000, 17_000][turn.get()]);
-                    arena
-                        .try_alloc_fmt(format_args!("{} and {}", round, turn.get()))
-                        .map(drop)
-                        .unwrap_or_default();
+                    arena.try_alloc_fmt(format_args!("{} and {}", round, turn.get())).map(drop).unwrap_or_default();
                 }
             }
         });
-        for (turn, size) in [24, 500, 1000, 2500, 20_000, 900, 16, 5000]
-            .into_iter()
-            .enumerate()
-        {
+        for (turn, size) in [24, 500, 1000, 2500, 20_000, 900, 16, 5000].into_iter().enumerate() {
             // Every other time new chunks are refused, so that the spare has to grow.
-            LARGEST.set(if (turn + round) % 2 == 0 {
-                usize::MAX
-            } else {
-                900
-            });
+            LARGEST.set(if (turn + round) % 2 == 0 { usize::MAX } else { 900 });
             allocate(&shared, &blocks, size);
         }
         assert!(hooked.times(ReentrantCall::Allocate) > 0);
@@ -184,9 +162,7 @@ fn an_arena_is_whole_when_its_base_unwinds_in_a_free() {
     for nth in 0..4 {
         let mut arena = Arena::new_in(BASE);
         for size in [600, 1500, 3000, 40_000, 50_000] {
-            arena
-                .try_alloc_layout(Layout::from_size_align(size, 8).expect("a layout"))
-                .expect("memory");
+            arena.try_alloc_layout(Layout::from_size_align(size, 8).expect("a layout")).expect("memory");
         }
         let freed = Cell::new(0);
         let hooked = Hooked::new(move |call| {
@@ -209,7 +185,8 @@ fn an_arena_is_whole_when_its_base_unwinds_in_a_free() {
     }
 }
 
-/// Where the old context's last reference goes with the move, and a destructor panics then, the chunks are the new context's already.
+/// Where the old context's last reference goes with the move, and a destructor panics then, the chunks are the new
+/// context's already.
 #[test]
 fn an_arena_that_moves_is_not_lost_when_the_old_context_panics_in_its_end() {
     struct Panics;
@@ -218,12 +195,8 @@ fn an_arena_that_moves_is_not_lost_when_the_old_context_panics_in_its_end() {
             panic!("on purpose");
         }
     }
-    let root = Context::root_static(&REENTRANT, ContextOptions::new("root").scope(Scope::Object))
-        .expect("memory");
-    let (old, new) = (
-        root.child("old").expect("memory"),
-        root.child("new").expect("memory"),
-    );
+    let root = Context::root_static(&REENTRANT, ContextOptions::new("root").scope(Scope::Object)).expect("memory");
+    let (old, new) = (root.child("old").expect("memory"), root.child("new").expect("memory"));
     let mut arena = Arena::new_in(old.handle());
     arena.try_alloc([1_u8; 100]).expect("memory");
     // A hold that is forgotten keeps the value until the record goes.
@@ -255,11 +228,7 @@ fn a_base_that_is_asked_why_it_refused_may_use_the_arena() {
         }
     });
     LARGEST.set(0);
-    assert!(
-        arena
-            .try_alloc([0_u8; 10])
-            .is_err_and(|refused| refused.error.is_out_of_host_memory())
-    );
+    assert!(arena.try_alloc([0_u8; 10]).is_err_and(|refused| refused.error.is_out_of_host_memory()));
     drop(hooked);
     drop(arena);
     assert_nothing_live();

@@ -3,45 +3,26 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use alloc_core::{
-    Allocator, Budget, Context, ContextHandle, ContextOptions, HostError, Scope, TryVec,
-    fold_thread,
-};
+use alloc_core::{Allocator, Budget, Context, ContextHandle, ContextOptions, HostError, Scope, TryVec, fold_thread};
 
 use super::{Hooked, REENTRANT, ReentrantCall, assert_nothing_live, layout};
 
 /// A context for the hook to use.
-fn in_hook(
-    context: &Context,
-    mut act: impl FnMut(ReentrantCall, &ContextHandle) + 'static,
-) -> Hooked {
-    let (handle, act) = (
-        context.handle(),
-        RefCell::new(move |call, handle: &ContextHandle| act(call, handle)),
-    );
+fn in_hook(context: &Context, mut act: impl FnMut(ReentrantCall, &ContextHandle) + 'static) -> Hooked {
+    let (handle, act) = (context.handle(), RefCell::new(move |call, handle: &ContextHandle| act(call, handle)));
     Hooked::new(move |call| act.borrow_mut()(call, &handle))
 }
 
-/// The hook opens rows of other contexts, one of which evicts the thread's entry for the asking one, settles, and takes and frees blocks of the
-/// very context.
+/// The hook opens rows of other contexts, one of which evicts the thread's entry for the asking one, settles, and takes
+/// and frees blocks of the very context.
 #[test]
 fn a_context_whose_backing_reenters_at_every_request_counts_and_charges_exactly() {
-    for budget in [
-        None,
-        Some(Budget::exact(1 << 20)),
-        Some(Budget::limit(1 << 20)),
-        Some(Budget::limit(8000)),
-    ] {
+    for budget in [None, Some(Budget::exact(1 << 20)), Some(Budget::limit(1 << 20)), Some(Budget::limit(8000))] {
         let options = ContextOptions::new("root").scope(Scope::Object);
-        let root = Context::root_static(
-            &REENTRANT,
-            budget.map_or(options, |budget| options.budget(budget)),
-        )
-        .expect("memory");
+        let root =
+            Context::root_static(&REENTRANT, budget.map_or(options, |budget| options.budget(budget))).expect("memory");
         let record = root.usage().total();
-        let mut others: Vec<_> = (0..3)
-            .map(|_| root.child("other").expect("memory"))
-            .collect();
+        let mut others: Vec<_> = (0..3).map(|_| root.child("other").expect("memory")).collect();
         // A thread's table has 64 entries: this one's take the places of the root's.
         others.push(loop {
             let other = root.child("other").expect("memory");
@@ -58,10 +39,7 @@ fn a_context_whose_backing_reenters_at_every_request_counts_and_charges_exactly(
             // Now: a free would open the root's entry again.
             drop(list);
             for other in &handles {
-                for scope in Scope::ALL
-                    .into_iter()
-                    .take(if cfg!(miri) { 2 } else { Scope::COUNT })
-                {
+                for scope in Scope::ALL.into_iter().take(if cfg!(miri) { 2 } else { Scope::COUNT }) {
                     if let Ok(block) = other.try_allocate(layout(24), scope) {
                         // SAFETY: the block just taken.
                         unsafe { other.free(block, layout(24), scope) };
@@ -78,35 +56,21 @@ fn a_context_whose_backing_reenters_at_every_request_counts_and_charges_exactly(
         for value in 0..if cfg!(miri) { 20 } else { 200 } {
             list.try_push(value).expect("there is room");
         }
-        assert_eq!(
-            root.usage().total().live_bytes,
-            with_children.live_bytes + 8 * list.capacity() as u64
-        );
+        assert_eq!(root.usage().total().live_bytes, with_children.live_bytes + 8 * list.capacity() as u64);
         drop(list);
         let zeroed = Allocator::allocate_zeroed(&&root, layout(64)).expect("there is room");
         // SAFETY: the block just taken.
         let less = unsafe { Allocator::shrink(&&root, zeroed.cast(), layout(64), layout(16)) };
-        assert_eq!(
-            root.usage().total().live_bytes,
-            with_children.live_bytes + 16
-        );
+        assert_eq!(root.usage().total().live_bytes, with_children.live_bytes + 16);
         // SAFETY: the same block.
         unsafe { Allocator::deallocate(&&root, less.expect("less").cast(), layout(16)) };
-        for call in [
-            ReentrantCall::Allocate,
-            ReentrantCall::Free,
-            ReentrantCall::Grow,
-            ReentrantCall::Shrink,
-        ] {
+        for call in [ReentrantCall::Allocate, ReentrantCall::Free, ReentrantCall::Grow, ReentrantCall::Shrink] {
             assert!(hooked.times(call) > 0, "{call:?} did not call back");
         }
         drop(hooked);
         drop(others);
         let after = root.usage().total();
-        assert_eq!(
-            (after.live_bytes, after.live_blocks),
-            (record.live_bytes, record.live_blocks)
-        );
+        assert_eq!((after.live_bytes, after.live_blocks), (record.live_bytes, record.live_blocks));
         fold_thread();
         if let Some(budget) = root.budget() {
             assert_eq!(budget.charged, record.live_bytes, "{budget:?}");
@@ -116,7 +80,8 @@ fn a_context_whose_backing_reenters_at_every_request_counts_and_charges_exactly(
     }
 }
 
-/// The hook makes, leaves, claims, clears and ends contexts, and owns, takes and destroys values, of the context that is asking.
+/// The hook makes, leaves, claims, clears and ends contexts, and owns, takes and destroys values, of the context that
+/// is asking.
 #[test]
 fn a_tree_whose_backing_reenters_at_every_request_ends_with_nothing_left() {
     struct CountedValue(Rc<Cell<i32>>);
@@ -134,8 +99,7 @@ fn a_tree_whose_backing_reenters_at_every_request_ends_with_nothing_left() {
         }
     }
     let live = Rc::new(Cell::new(0));
-    let root = Context::root_static(&REENTRANT, ContextOptions::new("root").scope(Scope::Object))
-        .expect("memory");
+    let root = Context::root_static(&REENTRANT, ContextOptions::new("root").scope(Scope::Object)).expect("memory");
     let hooked = in_hook(&root, {
         let (live, turn) = (live.clone(), Cell::new(0));
         move |_, root| {
@@ -143,9 +107,7 @@ fn a_tree_whose_backing_reenters_at_every_request_ends_with_nothing_left() {
             let Ok(child) = root.child_with(ContextOptions::new("within").label("a label")) else {
                 return;
             };
-            let value = child
-                .own(CountedValue::new(&live))
-                .map_err(|refused| refused.error);
+            let value = child.own(CountedValue::new(&live)).map_err(|refused| refused.error);
             match turn.get() % 4 {
                 0 => drop(root.own(child).map(drop)),
                 1 => drop(value.and_then(|id| child.remove(id))),
@@ -156,9 +118,7 @@ fn a_tree_whose_backing_reenters_at_every_request_ends_with_nothing_left() {
         }
     });
     for _ in 0..if cfg!(miri) { 1 } else { 3 } {
-        let mut child = root
-            .child_with(ContextOptions::new("child").label("another label"))
-            .expect("memory");
+        let mut child = root.child_with(ContextOptions::new("child").label("another label")).expect("memory");
         let middle = root.child("middle").expect("memory");
         child.reparent(&middle).expect("the same tree");
         let mut ids = Vec::new();
@@ -167,13 +127,8 @@ fn a_tree_whose_backing_reenters_at_every_request_ends_with_nothing_left() {
             ids.push(child.own(CountedValue::new(&live)).expect("memory"));
         }
         drop(ids.pop().map(|id| child.remove(id)).expect("some are left"));
-        ids.pop()
-            .map(|id| middle.steal(&child, id))
-            .expect("some are left")
-            .expect("the same tree");
-        middle
-            .adopt(&root.child("empty").expect("memory"))
-            .expect("nothing moves");
+        ids.pop().map(|id| middle.steal(&child, id)).expect("some are left").expect("the same tree");
+        middle.adopt(&root.child("empty").expect("memory")).expect("nothing moves");
         child.clear();
         assert_eq!(child.owned_values(), 0);
         drop(middle);
@@ -192,37 +147,26 @@ fn a_tree_whose_backing_reenters_at_every_request_ends_with_nothing_left() {
 /// The parent ends while the record of a new child is being allocated: the child is closed from its first moment.
 #[test]
 fn a_child_whose_parent_ends_while_its_backing_reenters_is_closed() {
-    let root = Context::root_static(&REENTRANT, ContextOptions::new("root").scope(Scope::Object))
-        .expect("memory");
+    let root = Context::root_static(&REENTRANT, ContextOptions::new("root").scope(Scope::Object)).expect("memory");
     let owner = root.child("parent").expect("memory");
     let parent = owner.handle();
     let owner = RefCell::new(Some(owner));
     let hooked = Hooked::new(move |_| drop(owner.take()));
-    let child = parent
-        .child("late")
-        .expect("the parent was open when it was asked");
+    let child = parent.child("late").expect("the parent was open when it was asked");
     drop(hooked);
     assert!(parent.is_closed() && child.is_closed());
-    assert_eq!(
-        child.try_allocate(layout(8), Scope::Object),
-        Err(HostError::Closed {
-            context: child.id()
-        })
-    );
-    assert!(child.own(7).is_err_and(|refused| refused.error
-        == HostError::Closed {
-            context: child.id()
-        }));
+    assert_eq!(child.try_allocate(layout(8), Scope::Object), Err(HostError::Closed { context: child.id() }));
+    assert!(child.own(7).is_err_and(|refused| refused.error == HostError::Closed { context: child.id() }));
     drop((child, parent));
     root.close_root().expect("nothing is left");
     assert_nothing_live();
 }
 
-/// The table of a context's values is made, and made larger, by requests during which the hook gives the context values too.
+/// The table of a context's values is made, and made larger, by requests during which the hook gives the context values
+/// too.
 #[test]
 fn values_that_a_backing_gives_while_it_reenters_have_their_own_places() {
-    let root = Context::root_static(&REENTRANT, ContextOptions::new("root").scope(Scope::Object))
-        .expect("memory");
+    let root = Context::root_static(&REENTRANT, ContextOptions::new("root").scope(Scope::Object)).expect("memory");
     let inner = Rc::new(RefCell::new(Vec::new()));
     let hooked = in_hook(&root, {
         let (inner, number) = (inner.clone(), Cell::new(1000_u64));
@@ -233,9 +177,7 @@ fn values_that_a_backing_gives_while_it_reenters_have_their_own_places() {
             }
         }
     });
-    let outer: Vec<_> = (0..60_u64)
-        .map(|value| (root.own(value).expect("memory"), value))
-        .collect();
+    let outer: Vec<_> = (0..60_u64).map(|value| (root.own(value).expect("memory"), value)).collect();
     drop(hooked);
     let inner = inner.take();
     assert!(inner.len() >= 60 && root.owned_values() == inner.len() + outer.len());

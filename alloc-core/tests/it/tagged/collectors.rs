@@ -74,7 +74,8 @@ fn a_collected_block_is_no_collector_and_has_no_destructor() {
     root.close_root().expect("nothing is left");
 }
 
-/// A destructor below an unmarked block that is being freed sweeps its collector: the block is on its way already, and goes once.
+/// A destructor below an unmarked block that is being freed sweeps its collector: the block is on its way already, and
+/// goes once.
 #[test]
 fn a_sweep_from_a_destructor_leaves_what_is_being_freed() {
     thread_local!(static COLLECTOR: Cell<Option<GcBlocks>> = const { Cell::new(None) });
@@ -100,11 +101,7 @@ fn a_sweep_from_a_destructor_leaves_what_is_being_freed() {
                 outer.allocate(8, Fill::Zeros).expect("a block");
             }
             COLLECTOR.set(Some(collector));
-            let top = if with_collector {
-                collector.block()
-            } else {
-                dying
-            };
+            let top = if with_collector { collector.block() } else { dying };
             top.free();
             assert!(COLLECTOR.take().is_none(), "it ran");
             if !with_collector {

@@ -49,11 +49,7 @@ fn a_root_drops_the_allocator_that_it_owns() {
         fn traits(&self) -> alloc_core::AllocatorTraits {
             self.0.traits()
         }
-        fn allocate(
-            &self,
-            layout: std::alloc::Layout,
-            scope: Scope,
-        ) -> Result<NonNull<u8>, alloc_core::AllocError> {
+        fn allocate(&self, layout: std::alloc::Layout, scope: Scope) -> Result<NonNull<u8>, alloc_core::AllocError> {
             self.0.allocate(layout, scope)
         }
         unsafe fn deallocate(&self, block: NonNull<u8>, layout: std::alloc::Layout, scope: Scope) {
@@ -61,10 +57,8 @@ fn a_root_drops_the_allocator_that_it_owns() {
             unsafe { self.0.deallocate(block, layout, scope) }
         }
     }
-    let root = Context::root_owned(
-        Own(FromGlobalAlloc::SYSTEM, Cell::new(false)),
-        ContextOptions::new("owner").label("l"),
-    );
+    let root =
+        Context::root_owned(Own(FromGlobalAlloc::SYSTEM, Cell::new(false)), ContextOptions::new("owner").label("l"));
     let root = root.map_err(|rejected| rejected.error).expect("a root");
     let child = root.child("child").expect("a child");
     let handle = child.handle();
@@ -72,19 +66,13 @@ fn a_root_drops_the_allocator_that_it_owns() {
     let refused = root.close_root().expect_err("a handle is left");
     assert_eq!(refused.error.outstanding().bytes, 0);
     drop(refused.value);
-    assert_eq!(
-        DROPS.get(),
-        0,
-        "the handle keeps the record, and with it the allocator"
-    );
+    assert_eq!(DROPS.get(), 0, "the handle keeps the record, and with it the allocator");
     drop(handle);
     assert_eq!(DROPS.get(), 1);
     let refused = Context::root_owned(
         Own(FromGlobalAlloc::SYSTEM, Cell::new(false)),
         ContextOptions::new("short").budget(Budget::exact(10)),
     );
-    assert!(
-        matches!(refused, Err(rejected) if matches!(rejected.error, HostError::OverBudget { .. }))
-    );
+    assert!(matches!(refused, Err(rejected) if matches!(rejected.error, HostError::OverBudget { .. })));
     assert_eq!(DROPS.get(), 2);
 }

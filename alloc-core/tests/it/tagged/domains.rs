@@ -17,10 +17,7 @@ fn a_fallback_serves_what_is_refused_and_outlives_the_domain() {
     let small = ContextOptions::new("small").budget(Budget::exact(400));
     let small = TaggedDomain::with_fallback(root.child_with(small).expect("a child"), &reserve);
     let small = small.expect("a domain");
-    let (first, large) = (
-        block(&small),
-        small.allocate(1000, Fill::Zeros).expect("served"),
-    );
+    let (first, large) = (block(&small), small.allocate(1000, Fill::Zeros).expect("served"));
     assert!(small.reset_refused() && !small.reset_refused());
     // SAFETY: both are live.
     unsafe {
@@ -51,11 +48,7 @@ fn ca25_a_closed_domain_allocates_nothing_more_from_its_fallback_either() {
     unsafe {
         assert_eq!(live.allocate(8, Fill::Zeros), refused);
         assert_eq!(live.resize(5000), refused);
-        assert_eq!(
-            reserve.context().usage().total().live_blocks,
-            1,
-            "the record"
-        );
+        assert_eq!(reserve.context().usage().total().live_blocks, 1, "the record");
         live.free();
     }
     drop(reserve);
@@ -81,10 +74,7 @@ fn ca11_threads_with_a_tree_each_in_one_domain_count_exactly() {
             top.payload().as_ptr().expose_provenance()
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(build)).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no panic"))
-            .collect()
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
     let live = blocks - (blocks - 1) / 3;
     assert_eq!(domain.context().usage().total().live_blocks, 4 * live + 1);
@@ -100,8 +90,8 @@ fn ca11_threads_with_a_tree_each_in_one_domain_count_exactly() {
     root.close_root().expect("nothing is left");
 }
 
-/// Only blocks whose parent is of another domain are references to theirs: whatever moves them, a domain ends with its last block and not
-/// before.
+/// Only blocks whose parent is of another domain are references to theirs: whatever moves them, a domain ends with its
+/// last block and not before.
 #[test]
 fn ca22_ca25_domains_end_in_time_whichever_way_blocks_of_three_are_mixed() {
     let root = root();
@@ -110,11 +100,7 @@ fn ca22_ca25_domains_end_in_time_whichever_way_blocks_of_three_are_mixed() {
         let reserve = domain(&root);
         let budget = ContextOptions::new("small").budget(Budget::exact(500));
         let small = root.child_with(budget).expect("a child");
-        let domains = [
-            domain(&root),
-            domain(&root),
-            TaggedDomain::with_fallback(small, &reserve).expect("a domain"),
-        ];
+        let domains = [domain(&root), domain(&root), TaggedDomain::with_fallback(small, &reserve).expect("a domain")];
         let contexts = domains.each_ref().map(|domain| domain.context().clone());
         let ids = domains.each_ref().map(TaggedDomain::id);
         let mut live: Vec<TaggedBlock> = domains.iter().map(block).collect();
@@ -143,9 +129,8 @@ fn ca22_ca25_domains_end_in_time_whichever_way_blocks_of_three_are_mixed() {
                 while let Some(parent) = top.parent() {
                     top = parent;
                 }
-                let is_below = |block: &TaggedBlock| {
-                    std::iter::successors(Some(*block), |at| at.parent()).any(|at| at == top)
-                };
+                let is_below =
+                    |block: &TaggedBlock| std::iter::successors(Some(*block), |at| at.parent()).any(|at| at == top);
                 live.retain(|block| !is_below(block));
                 top.free();
                 for (context, id) in contexts.iter().zip(ids) {
@@ -157,11 +142,7 @@ fn ca22_ca25_domains_end_in_time_whichever_way_blocks_of_three_are_mixed() {
                 }
             }
         }
-        assert!(
-            contexts
-                .iter()
-                .all(|context| context.usage().total().live_blocks == 0)
-        );
+        assert!(contexts.iter().all(|context| context.usage().total().live_blocks == 0));
     }
     root.close_root().expect("all domains have ended");
 }
@@ -175,7 +156,8 @@ impl Drop for PanicsWhenDropped {
     }
 }
 
-/// Nothing but the ending domain holds the fallback, whose owner is gone: a destructor of a value gets a refusal from it.
+/// Nothing but the ending domain holds the fallback, whose owner is gone: a destructor of a value gets a refusal from
+/// it.
 #[test]
 fn a_fallback_is_closed_and_still_there_while_the_destructors_of_the_domains_values_run() {
     struct AsksFallback(DomainId);
@@ -199,7 +181,8 @@ fn a_fallback_is_closed_and_still_there_while_the_destructors_of_the_domains_val
     root.close_root().expect("nothing is left");
 }
 
-/// The last block of a domain lies within a tree of another one, with blocks below, beside and above it; its end panics. All of the tree goes.
+/// The last block of a domain lies within a tree of another one, with blocks below, beside and above it; its end
+/// panics. All of the tree goes.
 #[test]
 fn a_tree_in_which_a_domain_ends_with_a_panic_is_freed_to_its_top() {
     for with_child in [false, true] {
@@ -229,7 +212,8 @@ fn a_tree_in_which_a_domain_ends_with_a_panic_is_freed_to_its_top() {
     }
 }
 
-/// Two threads free the last two blocks of a domain: whichever comes last ends it, and has seen what the other one did with it.
+/// Two threads free the last two blocks of a domain: whichever comes last ends it, and has seen what the other one did
+/// with it.
 #[test]
 fn a_domain_whose_last_blocks_two_threads_free_at_once_ends_once() {
     for _ in 0..if cfg!(miri) { 2 } else { 200 } {
@@ -256,7 +240,8 @@ fn a_domain_whose_last_blocks_two_threads_free_at_once_ends_once() {
     }
 }
 
-/// A free number is found wherever it is, also behind number 0, which no domain has. In a process of its own, whose table it fills.
+/// A free number is found wherever it is, also behind number 0, which no domain has. In a process of its own, whose
+/// table it fills.
 #[test]
 #[cfg_attr(miri, ignore = "a process of its own, with 65 535 domains")]
 fn a_process_has_room_for_a_domain_as_long_as_one_number_is_free() {
@@ -279,7 +264,8 @@ fn a_process_has_room_for_a_domain_as_long_as_one_number_is_free() {
     root.close_root().expect("nothing is left");
 }
 
-/// What a domain's context owns goes with the domain. One of those values panics: the domains that it falls back to end all the same.
+/// What a domain's context owns goes with the domain. One of those values panics: the domains that it falls back to end
+/// all the same.
 #[test]
 fn a_domain_whose_end_panics_releases_the_one_that_it_falls_back_to() {
     let root = root();

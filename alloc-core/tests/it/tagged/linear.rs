@@ -27,9 +27,7 @@ fn ca7_linear_memory_without_sizes_has_no_gaps_and_resizes_nothing() {
         linear.allocate(0, Fill::Undefined).expect("nothing");
         assert_eq!(blocks(), 2);
         let second = linear.allocate(8, Fill::Zeros).expect("a chunk");
-        linear
-            .allocate(20_000, Fill::Undefined)
-            .expect("a chunk of its own");
+        linear.allocate(20_000, Fill::Undefined).expect("a chunk of its own");
         assert_eq!(blocks(), 4);
         let third = linear.allocate(8184, Fill::Undefined).expect("room");
         assert_eq!((third.offset_from(second), blocks()), (8, 4));
@@ -37,14 +35,8 @@ fn ca7_linear_memory_without_sizes_has_no_gaps_and_resizes_nothing() {
             let refused = Err(HostError::Misuse(Misuse::UnknownSize));
             assert_eq!(linear.resize(first, size), refused);
         }
-        assert_eq!(
-            linear.allocate(usize::MAX - 6, Fill::Zeros),
-            Err(HostError::TooLarge)
-        );
-        assert_eq!(
-            LinearBlocks::unsized_block_size(usize::MAX - 32),
-            Err(HostError::TooLarge)
-        );
+        assert_eq!(linear.allocate(usize::MAX - 6, Fill::Zeros), Err(HostError::TooLarge));
+        assert_eq!(LinearBlocks::unsized_block_size(usize::MAX - 32), Err(HostError::TooLarge));
         top.free();
     }
     assert_eq!(blocks(), 1);

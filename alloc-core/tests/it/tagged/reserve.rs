@@ -9,8 +9,8 @@ use testkit::{RecordingAllocator, Rng};
 
 use super::root;
 
-/// The handle of a reserve's context outlives the domain: when the domain's record is gone, blocks that are left are none of the two that
-/// always stay, and the reserve is not made whole under them.
+/// The handle of a reserve's context outlives the domain: when the domain's record is gone, blocks that are left are
+/// none of the two that always stay, and the reserve is not made whole under them.
 #[test]
 fn ca27_a_reserve_whose_domain_has_ended_keeps_what_is_left_apart() {
     let root = root();
@@ -19,9 +19,7 @@ fn ca27_a_reserve_whose_domain_has_ended_keeps_what_is_left_apart() {
     let mut small = TryVec::<u8, _>::new_in(handle.clone());
     small.try_reserve_exact(32).expect("room");
     let [much, less] = [1000, 600].map(|size| Layout::array::<u8>(size).expect("a layout"));
-    let large = Allocator::allocate(&handle, much)
-        .expect("room")
-        .cast::<u8>();
+    let large = Allocator::allocate(&handle, much).expect("room").cast::<u8>();
     // SAFETY: within the block.
     (0..600).for_each(|number: usize| unsafe { large.add(number).write(number as u8) });
     drop(reserve);
@@ -45,9 +43,7 @@ fn ca27_what_a_full_reserve_gets_back_serves_again() {
     let reserve = TaggedDomain::reserve(&root, 16 << 10).expect("memory");
     let mut live: Vec<TaggedBlock> = Vec::new();
     let fill = |live: &mut Vec<TaggedBlock>| {
-        live.extend(std::iter::from_fn(|| {
-            reserve.allocate(1000, Fill::Undefined).ok()
-        }));
+        live.extend(std::iter::from_fn(|| reserve.allocate(1000, Fill::Undefined).ok()));
         live.len()
     };
     let count = fill(&mut live);
@@ -63,18 +59,15 @@ fn ca27_what_a_full_reserve_gets_back_serves_again() {
     root.close_root().expect("nothing is left");
 }
 
-/// Random use against a model: what a reserve hands out lies in the one block that was set aside, aligned and apart, with what was written;
-/// it refuses when it is full, and is whole again when everything was freed.
+/// Random use against a model: what a reserve hands out lies in the one block that was set aside, aligned and apart,
+/// with what was written; it refuses when it is full, and is whole again when everything was freed.
 #[test]
 fn ca27_a_reserve_serves_out_of_one_block_until_it_is_full() {
     const BYTES: usize = 32 << 10;
     let witness = RecordingAllocator::system();
     // SAFETY: closed below.
     let root = unsafe { Context::root(&witness, ContextOptions::new("root")) }.expect("a root");
-    assert!(
-        TaggedDomain::reserve(&root, 100).is_err(),
-        "no room for its record"
-    );
+    assert!(TaggedDomain::reserve(&root, 100).is_err(), "no room for its record");
     let before = witness.total();
     let reserve = TaggedDomain::reserve(&root, BYTES).expect("memory");
     assert_eq!(witness.total().live_blocks, before.live_blocks + 1);
@@ -88,8 +81,7 @@ fn ca27_a_reserve_serves_out_of_one_block_until_it_is_full() {
             let size = 1 + rng.below(700) as usize;
             match rng.below(5) {
                 0 | 1 if !live.is_empty() => {
-                    let (block, size, fill) =
-                        live.swap_remove(rng.below(live.len() as u64) as usize);
+                    let (block, size, fill) = live.swap_remove(rng.below(live.len() as u64) as usize);
                     // SAFETY: live, of this size, freed here.
                     unsafe {
                         let bytes = NonNull::slice_from_raw_parts(block.payload(), size);
@@ -98,12 +90,10 @@ fn ca27_a_reserve_serves_out_of_one_block_until_it_is_full() {
                     }
                 }
                 2 if !live.is_empty() => {
-                    let (block, old, fill) =
-                        live.swap_remove(rng.below(live.len() as u64) as usize);
+                    let (block, old, fill) = live.swap_remove(rng.below(live.len() as u64) as usize);
                     // SAFETY: live; where it is refused, it is as it was.
                     unsafe {
-                        let (block, kept) =
-                            block.resize(size).map_or((block, old), |new| (new, size));
+                        let (block, kept) = block.resize(size).map_or((block, old), |new| (new, size));
                         let bytes = NonNull::slice_from_raw_parts(block.payload(), old.min(kept));
                         assert!(bytes.as_ref().iter().all(|byte| *byte == fill));
                         block.payload().write_bytes(fill, kept);
@@ -118,10 +108,7 @@ fn ca27_a_reserve_serves_out_of_one_block_until_it_is_full() {
                     }
                     Err(error) => {
                         refused += 1;
-                        assert!(
-                            matches!(error, HostError::OutOfHostMemory { .. }),
-                            "{error}"
-                        );
+                        assert!(matches!(error, HostError::OutOfHostMemory { .. }), "{error}");
                     }
                 },
             }
@@ -148,11 +135,7 @@ fn ca27_a_reserve_serves_out_of_one_block_until_it_is_full() {
     }
     assert!(most[0] > BYTES / 1000 / 2, "{most:?}");
     assert_eq!(most, [most[0]; 3], "it is whole again");
-    assert_eq!(
-        witness.total().live_blocks,
-        before.live_blocks + 1,
-        "no other block was allocated"
-    );
+    assert_eq!(witness.total().live_blocks, before.live_blocks + 1, "no other block was allocated");
     drop(reserve);
     assert_eq!(witness.total().live_blocks, before.live_blocks);
     root.close_root().expect("nothing is left");

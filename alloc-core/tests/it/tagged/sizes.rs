@@ -9,17 +9,8 @@ use super::{block, domain, number, root};
 fn ca20_sizes_that_overflow_are_refused_and_those_above_4_gib_are_not() {
     let root = root();
     let domain = domain(&root);
-    for size in [
-        usize::MAX,
-        usize::MAX - 15,
-        usize::MAX - 47,
-        isize::MAX as usize,
-    ] {
-        assert_eq!(
-            domain.allocate(size, Fill::Undefined),
-            Err(HostError::TooLarge),
-            "{size}"
-        );
+    for size in [usize::MAX, usize::MAX - 15, usize::MAX - 47, isize::MAX as usize] {
+        assert_eq!(domain.allocate(size, Fill::Undefined), Err(HostError::TooLarge), "{size}");
     }
     // What follows takes more than 32 bits can say, and more than miri has.
     if cfg!(any(miri, target_pointer_width = "32")) {
@@ -32,22 +23,13 @@ fn ca20_sizes_that_overflow_are_refused_and_those_above_4_gib_are_not() {
         old.payload().cast::<u64>().write(9);
         let child = old.allocate(8, Fill::Zeros).expect("a block");
         let huge = old.resize(5 << 30).expect("address space");
-        assert_eq!(
-            (huge.size(), number(huge), child.parent()),
-            (5 << 30, 9, Some(huge))
-        );
+        assert_eq!((huge.size(), number(huge), child.parent()), (5 << 30, 9, Some(huge)));
         huge.payload().add((5 << 30) - 1).write(1);
         let small = huge.resize(16).expect("less");
-        assert_eq!(
-            (small.size(), number(small), child.parent()),
-            (16, 9, Some(small))
-        );
+        assert_eq!((small.size(), number(small), child.parent()), (16, 9, Some(small)));
         let usage = domain.context().usage().total();
         top.free();
-        assert_eq!(
-            usage.live_bytes - domain.context().usage().total().live_bytes,
-            3 * 32 + 8 + 16 + 8
-        );
+        assert_eq!(usage.live_bytes - domain.context().usage().total().live_bytes, 3 * 32 + 8 + 16 + 8);
     }
     drop(domain);
     root.close_root().expect("nothing is left");

@@ -11,9 +11,7 @@ use super::{block, domain, note, root};
 const HELD: HostError = HostError::Misuse(Misuse::Held);
 
 fn collector(domain: &TaggedDomain) -> GcBlocks {
-    let block = domain
-        .allocate(GcBlocks::BLOCK_SIZE, Fill::Undefined)
-        .expect("a block");
+    let block = domain.allocate(GcBlocks::BLOCK_SIZE, Fill::Undefined).expect("a block");
     // SAFETY: new, and of that size.
     unsafe { GcBlocks::init(block) }
 }
@@ -63,12 +61,7 @@ fn ca19_a_sweep_frees_slots_as_a_model_says_and_keeps_what_the_others_hold() {
                     assert!(!zeros || bytes.as_ref().iter().all(|byte| *byte == 0));
                     block.payload().write_bytes(fill, size);
                     let marked = false;
-                    live.push(Collected {
-                        block,
-                        size,
-                        fill,
-                        marked,
-                    });
+                    live.push(Collected { block, size, fill, marked });
                 }
                 10 if rng.below(100) == 0 => {
                     assert!(collector.begin_sweep());
@@ -82,12 +75,7 @@ fn ca19_a_sweep_frees_slots_as_a_model_says_and_keeps_what_the_others_hold() {
                     collector.end_sweep();
                     live.retain(|collected| collected.marked);
                     let (size, fill, marked) = (24, 0, false);
-                    live.push(Collected {
-                        block,
-                        size,
-                        fill,
-                        marked,
-                    });
+                    live.push(Collected { block, size, fill, marked });
                     live.iter().for_each(|collected| collected.check(collector));
                 }
                 _ if !live.is_empty() => {
@@ -114,7 +102,8 @@ fn ca19_a_sweep_frees_slots_as_a_model_says_and_keeps_what_the_others_hold() {
     root.close_root().expect("nothing is left");
 }
 
-/// 40 bytes, as an instruction of a compiler has: 48 in a slab, where a block of its own takes 72 and what the C library adds.
+/// 40 bytes, as an instruction of a compiler has: 48 in a slab, where a block of its own takes 72 and what the C
+/// library adds.
 #[test]
 fn a_slot_costs_eight_bytes_and_slabs_grow_to_32_kib() {
     let root = root();
@@ -220,7 +209,8 @@ fn a_dying_collector_allocates_no_slots() {
         const { std::cell::Cell::new(None) });
     unsafe extern "C" fn use_the_collector(_: *mut std::ffi::c_void) {
         let (collector, slot) = COLLECTOR.take().expect("set by the test");
-        // SAFETY: the collector is dying, and the slot's slab, which is older than the block with the destructor, is still there.
+        // SAFETY: the collector is dying, and the slot's slab, which is older than the block with the destructor, is
+        // still there.
         unsafe {
             slot.free();
             let refused = collector.allocate(8, Fill::Zeros);
@@ -235,9 +225,7 @@ fn a_dying_collector_allocates_no_slots() {
     unsafe {
         let slot = collector.allocate(8, Fill::Zeros).expect("memory");
         let child = collector.block().allocate(8, Fill::Zeros).expect("memory");
-        child
-            .set_destructor(Some(use_the_collector))
-            .expect("one function");
+        child.set_destructor(Some(use_the_collector)).expect("one function");
         COLLECTOR.set(Some((collector, slot)));
         collector.block().free();
         assert!(COLLECTOR.take().is_none(), "it ran");

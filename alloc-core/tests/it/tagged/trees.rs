@@ -54,10 +54,7 @@ impl TaggedModel {
             assert_eq!(number(block), at as u64);
             // SAFETY: the model says that the blocks are live.
             unsafe {
-                assert_eq!(
-                    block.parent(),
-                    node.parent.and_then(|parent| self.0[parent].block)
-                );
+                assert_eq!(block.parent(), node.parent.and_then(|parent| self.0[parent].block));
                 let mut child = block.newest_child();
                 for expected in node.children.iter().rev() {
                     assert_eq!(child, self.0[*expected].block);
@@ -76,13 +73,8 @@ fn trees_are_what_a_naive_model_says() {
     let mut rng = Rng::new(7);
     let mut model = TaggedModel(vec![TaggedNode::default()]);
     for _ in 0..if cfg!(miri) { 40 } else { 4000 } {
-        let live: Vec<usize> = (1..model.0.len())
-            .filter(|at| model.0[*at].block.is_some())
-            .collect();
-        let pick = |rng: &mut Rng| {
-            live.get(rng.below(live.len().max(1) as u64) as usize)
-                .copied()
-        };
+        let live: Vec<usize> = (1..model.0.len()).filter(|at| model.0[*at].block.is_some()).collect();
+        let pick = |rng: &mut Rng| live.get(rng.below(live.len().max(1) as u64) as usize).copied();
         let (one, two) = (pick(&mut rng), pick(&mut rng));
         // SAFETY: all blocks that the model has are live.
         unsafe {
@@ -92,10 +84,7 @@ fn trees_are_what_a_naive_model_says() {
                         Some(parent) => {
                             model.0.push(TaggedNode::default());
                             model.link(model.0.len() - 1, parent);
-                            model.0[parent]
-                                .block
-                                .expect("live")
-                                .allocate(8, Fill::Zeros)
+                            model.0[parent].block.expect("live").allocate(8, Fill::Zeros)
                         }
                         None => {
                             model.0.push(TaggedNode::default());
@@ -147,12 +136,8 @@ fn trees_are_what_a_naive_model_says() {
         }
         model.check();
     }
-    let tops: Vec<TaggedBlock> = model
-        .0
-        .iter()
-        .filter(|node| node.parent.is_none())
-        .filter_map(|node| node.block)
-        .collect();
+    let tops: Vec<TaggedBlock> =
+        model.0.iter().filter(|node| node.parent.is_none()).filter_map(|node| node.block).collect();
     // Few steps under miri leave few trees.
     assert!(cfg!(miri) || tops.len() > 1);
     drop(domains);
@@ -199,9 +184,7 @@ fn ca20_a_destructor_may_free_siblings_and_allocate_below_itself() {
         });
         assert_eq!(top.newest_child(), Some(newer));
         VICTIM.set(Some(older));
-        middle
-            .set_destructor(Some(free_and_allocate))
-            .expect("one function");
+        middle.set_destructor(Some(free_and_allocate)).expect("one function");
         SEEN.take();
         top.free();
         assert_eq!(SEEN.take(), [(3, 0), (1, 0), (77, 2)]);

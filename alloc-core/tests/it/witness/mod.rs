@@ -29,12 +29,7 @@ impl Witness {
         Self::default()
     }
     pub(crate) fn limited(bytes: usize) -> Self {
-        Self {
-            book: Mutex::new(Book {
-                limit: Some(bytes),
-                ..Book::default()
-            }),
-        }
+        Self { book: Mutex::new(Book { limit: Some(bytes), ..Book::default() }) }
     }
     pub(crate) fn source(&self) -> Scoped<&Self> {
         Scoped::new(self, Scope::Object)
@@ -78,11 +73,7 @@ unsafe impl HostAllocator for Witness {
         let mut book = self.book.lock().unwrap();
         let number = book.requests;
         book.requests += 1;
-        if book.refuse == Some(number)
-            || book
-                .limit
-                .is_some_and(|limit| book.bytes + layout.size() > limit)
-        {
+        if book.refuse == Some(number) || book.limit.is_some_and(|limit| book.bytes + layout.size() > limit) {
             return Err(AllocError);
         }
         // SAFETY: the size is not 0.
@@ -97,11 +88,7 @@ unsafe impl HostAllocator for Witness {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         let mut book = self.book.lock().unwrap();
         let known = book.live.remove(&block.as_ptr().addr());
-        assert_eq!(
-            known,
-            Some((layout, scope)),
-            "freed with another layout or scope than it was taken with"
-        );
+        assert_eq!(known, Some((layout, scope)), "freed with another layout or scope than it was taken with");
         book.bytes -= layout.size();
         drop(book);
         // SAFETY: just proved to be a live block of the system with this layout.

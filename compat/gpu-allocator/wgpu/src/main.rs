@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use wgpu::util::DeviceExt as _;
 use wgpu::{
-    Backends, Buffer, BufferDescriptor, BufferUsages, Device, Extent3d, Instance,
-    InstanceDescriptor, MapMode, PollType, Queue, TextureDescriptor, TextureDimension,
-    TextureFormat, TextureUsages,
+    Backends, Buffer, BufferDescriptor, BufferUsages, Device, Extent3d, Instance, InstanceDescriptor, MapMode,
+    PollType, Queue, TextureDescriptor, TextureDimension, TextureFormat, TextureUsages,
 };
 
 const SHADER: &str = "
@@ -82,18 +81,11 @@ impl Gpu {
     }
 
     fn reserved(&self) -> u64 {
-        self.device
-            .generate_allocator_report()
-            .map_or(0, |report| report.total_reserved_bytes)
+        self.device.generate_allocator_report().map_or(0, |report| report.total_reserved_bytes)
     }
 
     fn buffer(&self, size: u64, usage: BufferUsages) -> Buffer {
-        self.device.create_buffer(&BufferDescriptor {
-            label: Some("program"),
-            size,
-            usage,
-            mapped_at_creation: false,
-        })
+        self.device.create_buffer(&BufferDescriptor { label: Some("program"), size, usage, mapped_at_creation: false })
     }
 
     fn read(&self, from: &Buffer, digest: &mut Digest) {
@@ -105,47 +97,35 @@ impl Gpu {
     }
 
     fn add_mapped(&self, back: &Buffer, digest: &mut Digest) {
-        back.slice(..)
-            .map_async(MapMode::Read, |mapped| mapped.expect("it can be mapped"));
-        self.device
-            .poll(PollType::wait_indefinitely())
-            .expect("the device works");
+        back.slice(..).map_async(MapMode::Read, |mapped| mapped.expect("it can be mapped"));
+        self.device.poll(PollType::wait_indefinitely()).expect("the device works");
         digest.add(&back.slice(..).get_mapped_range().expect("it is mapped"));
         back.unmap();
     }
 
     fn compute(&self, count: u32, digest: &mut Digest) {
         let values: Vec<u8> = (0..count).flat_map(u32::to_le_bytes).collect();
-        let storage = self
-            .device
-            .create_buffer_init(&wgpu::util::BufferInitDescriptor {
-                label: None,
-                contents: &values,
-                usage: BufferUsages::STORAGE | BufferUsages::COPY_SRC,
-            });
-        let module = self
-            .device
-            .create_shader_module(wgpu::ShaderModuleDescriptor {
-                label: None,
-                source: wgpu::ShaderSource::Wgsl(SHADER.into()),
-            });
-        let pipeline = self
-            .device
-            .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-                label: None,
-                layout: None,
-                module: &module,
-                entry_point: Some("main"),
-                compilation_options: Default::default(),
-                cache: None,
-            });
+        let storage = self.device.create_buffer_init(&wgpu::util::BufferInitDescriptor {
+            label: None,
+            contents: &values,
+            usage: BufferUsages::STORAGE | BufferUsages::COPY_SRC,
+        });
+        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: None,
+            source: wgpu::ShaderSource::Wgsl(SHADER.into()),
+        });
+        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: None,
+            layout: None,
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: Default::default(),
+            cache: None,
+        });
         let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &pipeline.get_bind_group_layout(0),
-            entries: &[wgpu::BindGroupEntry {
-                binding: 0,
-                resource: storage.as_entire_binding(),
-            }],
+            entries: &[wgpu::BindGroupEntry { binding: 0, resource: storage.as_entire_binding() }],
         });
         let mut commands = self.device.create_command_encoder(&Default::default());
         {
@@ -176,16 +156,12 @@ impl Gpu {
                     sample_count: 1,
                     dimension: TextureDimension::D2,
                     format: TextureFormat::Rgba8Unorm,
-                    usage: TextureUsages::COPY_SRC
-                        | TextureUsages::COPY_DST
-                        | TextureUsages::TEXTURE_BINDING,
+                    usage: TextureUsages::COPY_SRC | TextureUsages::COPY_DST | TextureUsages::TEXTURE_BINDING,
                     view_formats: &[],
                 });
-                let bytes =
-                    size.width as usize * 4 * (size.height * size.depth_or_array_layers) as usize;
+                let bytes = size.width as usize * 4 * (size.height * size.depth_or_array_layers) as usize;
                 let texels: Vec<u8> = (0..bytes).map(|_| random.below(256) as u8).collect();
-                self.queue
-                    .write_texture(texture.as_image_copy(), &texels, rows_of(size), size);
+                self.queue.write_texture(texture.as_image_copy(), &texels, rows_of(size), size);
                 (texture, size, bytes as u64)
             })
             .collect();
@@ -193,10 +169,7 @@ impl Gpu {
         for (texture, size, bytes) in &textures {
             let back = self.buffer(*bytes, BufferUsages::MAP_READ | BufferUsages::COPY_DST);
             let mut commands = self.device.create_command_encoder(&Default::default());
-            let to = wgpu::TexelCopyBufferInfo {
-                buffer: &back,
-                layout: rows_of(*size),
-            };
+            let to = wgpu::TexelCopyBufferInfo { buffer: &back, layout: rows_of(*size) };
             commands.copy_texture_to_buffer(texture.as_image_copy(), to, *size);
             self.queue.submit([commands.finish()]);
             self.add_mapped(&back, digest);
@@ -236,19 +209,13 @@ impl Gpu {
                 peak = peak.max(self.reserved());
             }
         }
-        live.iter()
-            .flatten()
-            .for_each(|buffer| self.read(buffer, digest));
+        live.iter().flatten().for_each(|buffer| self.read(buffer, digest));
         (spent / rounds, peak)
     }
 }
 
 fn rows_of(size: Extent3d) -> wgpu::TexelCopyBufferLayout {
-    wgpu::TexelCopyBufferLayout {
-        offset: 0,
-        bytes_per_row: Some(size.width * 4),
-        rows_per_image: Some(size.height),
-    }
+    wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(size.width * 4), rows_per_image: Some(size.height) }
 }
 
 fn main() {

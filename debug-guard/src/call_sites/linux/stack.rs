@@ -31,12 +31,7 @@ impl StackMapping {
         } else {
             (mapping.end, StackKind::Any)
         };
-        Some(Self {
-            stack,
-            low: mapping.start,
-            high: high & !15,
-            kind,
-        })
+        Some(Self { stack, low: mapping.start, high: high & !15, kind })
     }
 
     /// The part that is certainly the running thread's own as long as it lives.
@@ -58,10 +53,7 @@ impl StackMapping {
             return None;
         }
         let least = self.low.max(first.saturating_sub(ROOM));
-        let below = (least..first)
-            .step_by(page)
-            .rev()
-            .take_while(|at| readable(*at));
+        let below = (least..first).step_by(page).rev().take_while(|at| readable(*at));
         Some((below.last().unwrap_or(first), self.high))
     }
 }

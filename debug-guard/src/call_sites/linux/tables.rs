@@ -7,10 +7,7 @@ enum Frame {}
 // Itanium C++ ABI: Exception Handling, level I; `_Unwind_Backtrace` and `_Unwind_GetCFA` as libgcc and LLVM have
 // them.
 unsafe extern "C" {
-    fn _Unwind_Backtrace(
-        on_frame: extern "C" fn(*mut Frame, *mut c_void) -> c_int,
-        data: *mut c_void,
-    ) -> c_int;
+    fn _Unwind_Backtrace(on_frame: extern "C" fn(*mut Frame, *mut c_void) -> c_int, data: *mut c_void) -> c_int;
     fn _Unwind_GetIP(frame: *mut Frame) -> usize;
     fn _Unwind_GetCFA(frame: *mut Frame) -> usize;
     fn _Unwind_GetGR(frame: *mut Frame, register: c_int) -> usize;
@@ -22,10 +19,7 @@ const GO_ON: c_int = 0;
 const STOP: c_int = 5; // _URC_END_OF_STACK
 
 fn backtrace<F: FnMut(usize, Registers) -> c_int>(mut each: F) {
-    extern "C" fn on_frame<F: FnMut(usize, Registers) -> c_int>(
-        frame: *mut Frame,
-        data: *mut c_void,
-    ) -> c_int {
+    extern "C" fn on_frame<F: FnMut(usize, Registers) -> c_int>(frame: *mut Frame, data: *mut c_void) -> c_int {
         // SAFETY: the closure of `backtrace`, which waits; nothing else uses it.
         let each = unsafe { &mut *data.cast::<F>() };
         // SAFETY: the unwinder is at this frame.
@@ -52,11 +46,7 @@ pub(in super::super) fn pass(
         if !begins(back, registers) {
             return GO_ON;
         }
-        whole = if mark == 0 {
-            back == 0
-        } else {
-            registers.stack > mark
-        };
+        whole = if mark == 0 { back == 0 } else { registers.stack > mark };
         let Some(to) = frames.get_mut(count).filter(|_| !whole && back != 0) else {
             return STOP;
         };

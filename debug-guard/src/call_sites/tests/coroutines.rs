@@ -14,7 +14,8 @@ extern "C" fn note_top() {
     TOP.store(bounds.top, SeqCst);
 }
 
-/// Calls [`note_top`] on the stack from `low` to `high`, which the thread's block names meanwhile. Returns the end that it saw.
+/// Calls [`note_top`] on the stack from `low` to `high`, which the thread's block names meanwhile. Returns the end that
+/// it saw.
 fn top_on(low: usize, high: usize) -> usize {
     // SAFETY: a stack that nothing else is on; its registers and the three words of the block are as before afterwards.
     unsafe {

@@ -17,11 +17,7 @@ fn what_was_noted_can_be_read_when_the_name_is_gone() {
     let id = {
         // Of a long name the beginning is kept.
         let (name, label) = ("é".repeat(3000), String::from("atlas"));
-        let command = Some(CommandMark {
-            name: "vkCreateImage",
-            serial: 3,
-            stack: 0,
-        });
+        let command = Some(CommandMark { name: "vkCreateImage", serial: 3, stack: 0 });
         let who = RequesterInfo {
             context,
             name: &name,
@@ -33,17 +29,11 @@ fn what_was_noted_can_be_read_when_the_name_is_gone() {
         let id = sites.note(&memory, &who, Stacks::Off);
         assert_eq!(sites.note(&memory, &who, Stacks::Off), id);
         assert_eq!(sites.note_free(&who, Stacks::Off), id);
-        assert_ne!(
-            sites.note(&memory, &RequesterInfo { front: 0, ..who }, Stacks::Off),
-            id
-        );
+        assert_ne!(sites.note(&memory, &RequesterInfo { front: 0, ..who }, Stacks::Off), id);
         id
     };
     let view = sites.get(id).expect("it was noted");
-    assert_eq!(
-        (view.context, view.name, view.label),
-        (context, &*"é".repeat(100), Some("atlas"))
-    );
+    assert_eq!((view.context, view.name, view.label), (context, &*"é".repeat(100), Some("atlas")));
     assert_eq!((view.front, view.command), (16, Some("vkCreateImage")));
     assert_eq!((view.frames, view.whole), (&[][..], false));
     assert_eq!(sites.count(), 2);
@@ -58,23 +48,12 @@ fn a_number_that_is_no_site_is_nothing() {
     let mut sites = depot(&memory);
     let count = if cfg!(miri) { 10 } else { 300 };
     let names: Vec<String> = (0..count).map(|n| std::format!("context {n}")).collect();
-    let ids: HashMap<u32, &str> = names
-        .iter()
-        .map(|name| {
-            (
-                sites.note(&memory, &who(name), Stacks::Off).0,
-                name.as_str(),
-            )
-        })
-        .collect();
+    let ids: HashMap<u32, &str> =
+        names.iter().map(|name| (sites.note(&memory, &who(name), Stacks::Off).0, name.as_str())).collect();
     assert_eq!(ids.len(), count);
     let last = u32::try_from(sites.arena.bytes() / 16).unwrap();
     let step = if cfg!(miri) { 37 } else { 1 };
-    for raw in (0..last + 10)
-        .step_by(step)
-        .chain(ids.keys().copied())
-        .chain([u32::MAX, u32::MAX / 2, 1 << 31])
-    {
+    for raw in (0..last + 10).step_by(step).chain(ids.keys().copied()).chain([u32::MAX, u32::MAX / 2, 1 << 31]) {
         assert_eq!(
             sites.get(SiteId(raw)).map(|view| view.name),
             ids.get(&raw).copied().or((raw == 1).then_some("")),
@@ -82,9 +61,7 @@ fn a_number_that_is_no_site_is_nothing() {
         );
     }
     let mut told = HashSet::new();
-    sites
-        .all()
-        .for_each(|site| assert!(told.insert(site.id().0)));
+    sites.all().for_each(|site| assert!(told.insert(site.id().0)));
     assert_eq!(told, ids.keys().copied().collect());
     sites.close(&memory);
 }
@@ -99,10 +76,7 @@ fn a_free_takes_no_memory_and_finds_room_that_allocations_kept() {
     let mut noted = 0;
     for round in 0..4 {
         // An allocation brings the room; from then on only frees.
-        assert_ne!(
-            sites.note(&memory, &who(&names.next().unwrap()), Stacks::Off),
-            SiteId(0)
-        );
+        assert_ne!(sites.note(&memory, &who(&names.next().unwrap()), Stacks::Off), SiteId(0));
         let (requests, lost) = (memory.requests(), sites.lost());
         let mut got = 0;
         while sites.note_free(&who(&names.next().unwrap()), Stacks::Off) != SiteId(0) {
@@ -113,10 +87,7 @@ fn a_free_takes_no_memory_and_finds_room_that_allocations_kept() {
         assert_eq!(memory.requests(), requests, "a free asked for memory");
         assert_eq!(sites.lost(), lost + 1);
         let first = std::format!("owner {:0190}", 0);
-        assert_eq!(
-            sites.note_free(&who(&first), Stacks::Off),
-            sites.note(&memory, &who(&first), Stacks::Off)
-        );
+        assert_eq!(sites.note_free(&who(&first), Stacks::Off), sites.note(&memory, &who(&first), Stacks::Off));
     }
     assert_eq!(sites.count(), noted);
     sites.close(&memory);
@@ -131,34 +102,16 @@ fn without_memory_sites_are_lost_and_counted_and_later_there_again() {
     let mut sites = depot(&memory);
     memory.arm(Fault::From(0));
     let names: Vec<String> = (0..250).map(|n| std::format!("owner {n:0190}")).collect();
-    let ids: Vec<SiteId> = names
-        .iter()
-        .map(|name| sites.note(&memory, &who(name), Stacks::Off))
-        .collect();
+    let ids: Vec<SiteId> = names.iter().map(|name| sites.note(&memory, &who(name), Stacks::Off)).collect();
     let lost = ids.iter().filter(|id| **id == SiteId(0)).count();
     assert!(lost > 0 && lost < 250, "{lost}");
     assert_eq!(sites.lost(), lost as u64);
-    assert_ne!(
-        sites.note_free(&who("somebody else"), Stacks::Off),
-        SiteId(0),
-        "room was kept for frees"
-    );
-    assert!(
-        memory.refused() < 2 * lost as u64 + 2,
-        "{} requests for {lost} sites",
-        memory.refused()
-    );
+    assert_ne!(sites.note_free(&who("somebody else"), Stacks::Off), SiteId(0), "room was kept for frees");
+    assert!(memory.refused() < 2 * lost as u64 + 2, "{} requests for {lost} sites", memory.refused());
     memory.disarm();
-    let again: Vec<SiteId> = names
-        .iter()
-        .map(|name| sites.note(&memory, &who(name), Stacks::Off))
-        .collect();
+    let again: Vec<SiteId> = names.iter().map(|name| sites.note(&memory, &who(name), Stacks::Off)).collect();
     assert!(!again.contains(&SiteId(0)));
-    assert!(
-        ids.iter()
-            .zip(&again)
-            .all(|(id, again)| *id == SiteId(0) || id == again)
-    );
+    assert!(ids.iter().zip(&again).all(|(id, again)| *id == SiteId(0) || id == again));
     sites.close(&memory);
     assert_eq!(memory.live_bytes(), 0);
 }
@@ -189,10 +142,7 @@ fn threads_agree_on_sites() {
             })
         };
         let threads: Vec<_> = (0..4).map(each).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no panic"))
-            .collect()
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
     assert!(all.windows(2).all(|two| two[0] == two[1]));
     assert_eq!(all[0].iter().collect::<HashSet<_>>().len(), count);
@@ -206,26 +156,17 @@ fn a_request_of_which_nothing_is_known_takes_no_room() {
     let memory = memory();
     let mut sites = depot(&memory);
     let anonymous = who("");
-    let both = [
-        sites.note(&memory, &anonymous, Stacks::Off),
-        sites.note_free(&anonymous, Stacks::Off),
-    ];
+    let both = [sites.note(&memory, &anonymous, Stacks::Off), sites.note_free(&anonymous, Stacks::Off)];
     assert_eq!((both, sites.count()), ([SiteId::ANONYMOUS; 2], 0));
     assert_eq!(sites.get(SiteId::ANONYMOUS), Some(SiteView::default()));
-    let in_front = RequesterInfo {
-        front: 16,
-        ..anonymous
-    };
+    let in_front = RequesterInfo { front: 16, ..anonymous };
     let id = sites.note(&memory, &in_front, Stacks::Off);
     assert_eq!(sites.get(id).expect("noted").front, 16);
     let mut tally = sites.tally().expect("nobody else is at it");
     for id in [id, SiteId::ANONYMOUS, SiteId(0)] {
         tally.add(id, 8);
     }
-    assert_eq!(
-        [id, SiteId::ANONYMOUS, SiteId(0)].map(|id| tally.group(id)),
-        [id, SiteId(0), SiteId(0)]
-    );
+    assert_eq!([id, SiteId::ANONYMOUS, SiteId(0)].map(|id| tally.group(id)), [id, SiteId(0), SiteId(0)]);
     let mut told = Vec::new();
     tally.for_each(&mut |id, blocks, bytes| told.push((id, blocks, bytes)));
     assert_eq!(told, [(id, 1, 8), (SiteId(0), 2, 16)]);

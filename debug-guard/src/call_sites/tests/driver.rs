@@ -80,20 +80,12 @@ impl SiteDriver {
     }
 
     fn compiled(test: &str, text: &str, flags: &[&str]) -> Option<Self> {
-        let directory =
-            env::temp_dir().join(std::format!("steward-sites-{}-{test}", process::id()));
+        let directory = env::temp_dir().join(std::format!("steward-sites-{}-{test}", process::id()));
         fs::create_dir_all(&directory).expect("there is room");
         let (source, library) = (directory.join("driver.c"), directory.join("libdriver.so"));
         fs::write(&source, text).expect("there is room");
         let done = Command::new("cc")
-            .args([
-                "-O2",
-                "-fno-optimize-sibling-calls",
-                "-shared",
-                "-fPIC",
-                "-Wl,-Bsymbolic",
-                "-o",
-            ])
+            .args(["-O2", "-fno-optimize-sibling-calls", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o"])
             .args([&library, &source])
             .args(flags)
             .output();
@@ -101,26 +93,18 @@ impl SiteDriver {
             testkit::skip("cc", test, "there is no C compiler");
             return None;
         };
-        assert!(
-            done.status.success(),
-            "{}",
-            std::string::String::from_utf8_lossy(&done.stderr)
-        );
+        assert!(done.status.success(), "{}", std::string::String::from_utf8_lossy(&done.stderr));
         let path = CString::new(library.to_str().expect("plain")).expect("plain");
         // SAFETY: a name that ends in 0; what the library does at its start is nothing.
         let opened = unsafe { dlopen(path.as_ptr(), 2) };
         assert!(!opened.is_null());
         fs::remove_dir_all(&directory).expect("ours");
         // SAFETY: an open library, a name that ends in 0.
-        let [outer, inner] =
-            [c"outer", c"inner"].map(|name| unsafe { dlsym(opened, name.as_ptr()) });
+        let [outer, inner] = [c"outer", c"inner"].map(|name| unsafe { dlsym(opened, name.as_ptr()) });
         assert!(!outer.is_null() && !inner.is_null());
         // SAFETY: that is its type in the source above.
         let outer = unsafe { core::mem::transmute::<*mut c_void, Outer>(outer) };
-        Some(Self {
-            outer,
-            inner: inner.addr(),
-        })
+        Some(Self { outer, inner: inner.addr() })
     }
 
     /// Runs `back`, called back by the driver, in a command.
@@ -128,22 +112,14 @@ impl SiteDriver {
     fn command(&self, astray: bool, back: &mut dyn FnMut(CommandMark)) {
         extern "C" fn callback(data: *mut c_void) -> usize {
             // SAFETY: the closure and the mark of the frame below, which wait.
-            let (back, mark) =
-                unsafe { &mut *data.cast::<(&mut dyn FnMut(CommandMark), CommandMark)>() };
+            let (back, mark) = unsafe { &mut *data.cast::<(&mut dyn FnMut(CommandMark), CommandMark)>() };
             back(*mark);
             0
         }
         let frame = 0_u8;
-        let mark = CommandMark {
-            name: "vkDriver",
-            serial: 1,
-            stack: black_box(&raw const frame).addr(),
-        };
+        let mark = CommandMark { name: "vkDriver", serial: 1, stack: black_box(&raw const frame).addr() };
         let mut data = (back, mark);
-        assert_eq!(
-            (self.outer)(callback, (&raw mut data).cast(), usize::from(astray)),
-            0
-        );
+        assert_eq!((self.outer)(callback, (&raw mut data).cast(), usize::from(astray)), 0);
         black_box(&frame);
     }
 }
@@ -161,19 +137,14 @@ extern "C" fn walk(data: *mut c_void, stack: usize, frame: usize) -> usize {
     // SAFETY: the data of the test, which waits.
     let (frames, found, mark) = unsafe { &mut *data.cast::<Walked>() };
     let bounds = thread_stack::with(|local| local.bounds(stack));
-    let start = WalkStart {
-        from: Registers { stack, frame },
-        bounds: bounds.up_to(*mark),
-    };
+    let start = WalkStart { from: Registers { stack, frame }, bounds: bounds.up_to(*mark) };
     *found = unwind::chained(start, frames, 0);
     0
 }
 
 #[test]
 fn frame_pointers_end_in_the_driver_and_the_unwinder_goes_through() {
-    let Some(driver) =
-        SiteDriver::open("frame_pointers_end_in_the_driver_and_the_unwinder_goes_through")
-    else {
+    let Some(driver) = SiteDriver::open("frame_pointers_end_in_the_driver_and_the_unwinder_goes_through") else {
         return;
     };
     let inner = driver.inner..driver.inner + 128;
@@ -192,36 +163,18 @@ fn frame_pointers_end_in_the_driver_and_the_unwinder_goes_through() {
         let before = walks();
         for _ in 0..10 {
             driver.command(astray, &mut |mark| {
-                ids.push(sites.note(
-                    &memory,
-                    &RequesterInfo {
-                        command: Some(&mark),
-                        ..who("x")
-                    },
-                    Stacks::Full,
-                ));
+                ids.push(sites.note(&memory, &RequesterInfo { command: Some(&mark), ..who("x") }, Stacks::Full));
             });
         }
         assert!(ids.windows(2).all(|two| two[0] == two[1]));
         assert_eq!(walks() - before, 1);
         let view = sites.get(ids[0]).expect("noted");
         assert!(view.whole, "{view:x?}");
-        let through = view
-            .frames
-            .iter()
-            .position(|frame| inner.contains(frame))
-            .expect("the driver's inner function");
+        let through = view.frames.iter().position(|frame| inner.contains(frame)).expect("the driver's inner function");
         assert!(outer.contains(&view.frames[through + 1]), "{view:x?}");
         let above = SiteDriver::command as fn(_, _, _) as usize;
-        assert!(
-            (above..above + 1024).contains(&view.frames[through + 2]),
-            "{view:x?}"
-        );
-        assert_eq!(
-            view.frames.len(),
-            through + 3,
-            "the command's frame is the last: {view:x?}"
-        );
+        assert!((above..above + 1024).contains(&view.frames[through + 2]), "{view:x?}");
+        assert_eq!(view.frames.len(), through + 3, "the command's frame is the last: {view:x?}");
         sites.close(&memory);
     }
 }
@@ -236,14 +189,7 @@ fn fast_stacks_through_a_driver_are_short_and_few() {
     for astray in [false, true] {
         for _ in 0..100 {
             driver.command(astray, &mut |mark| {
-                sites.note(
-                    &memory,
-                    &RequesterInfo {
-                        command: Some(&mark),
-                        ..who("x")
-                    },
-                    Stacks::Fast,
-                );
+                sites.note(&memory, &RequesterInfo { command: Some(&mark), ..who("x") }, Stacks::Fast);
             });
         }
     }
@@ -263,10 +209,7 @@ fn through(driver: &SiteDriver, astray: bool) -> (Vec<usize>, bool) {
     let mut ids = Vec::new();
     for _ in 0..10 {
         driver.command(astray, &mut |mark| {
-            let who = RequesterInfo {
-                command: Some(&mark),
-                ..who("x")
-            };
+            let who = RequesterInfo { command: Some(&mark), ..who("x") };
             ids.push(sites.note(&memory, &who, Stacks::Full));
         });
     }
@@ -282,8 +225,7 @@ fn through(driver: &SiteDriver, astray: bool) -> (Vec<usize>, bool) {
 
 #[test]
 fn where_tables_end_the_stack_goes_on_by_frame_pointers_to_who_called_the_driver() {
-    const TEST: &str =
-        "where_tables_end_the_stack_goes_on_by_frame_pointers_to_who_called_the_driver";
+    const TEST: &str = "where_tables_end_the_stack_goes_on_by_frame_pointers_to_who_called_the_driver";
     let Some(driver) = SiteDriver::compiled(TEST, PLAIN, &[FRAMES, NO_TABLES]) else {
         return;
     };
@@ -291,9 +233,7 @@ fn where_tables_end_the_stack_goes_on_by_frame_pointers_to_who_called_the_driver
     let outer = driver.outer as usize;
     let above = SiteDriver::command as fn(_, _, _) as usize;
     assert!(
-        frames.len() >= 3
-            && (outer..outer + 256).contains(&frames[1])
-            && (above..above + 1024).contains(&frames[2]),
+        frames.len() >= 3 && (outer..outer + 256).contains(&frames[1]) && (above..above + 1024).contains(&frames[2]),
         "{frames:x?}"
     );
 }
@@ -305,11 +245,7 @@ fn on_trap(trap: &Trap) -> Handled {
     let mut frames = [0; 40];
     let (count, _) = walk_from(trap.pc, trap.frame, trap.stack, 0, &mut frames);
     let above = SiteDriver::command as fn(_, _, _) as usize;
-    let chain = [
-        (INNER.load(SeqCst), 256),
-        (OUTER.load(SeqCst), 256),
-        (above, 1024),
-    ];
+    let chain = [(INNER.load(SeqCst), 256), (OUTER.load(SeqCst), 256), (above, 1024)];
     let is_chain = |three: &[usize]| {
         let mut pairs = three.iter().zip(chain);
         pairs.all(|(frame, (from, bytes))| (from..from + bytes).contains(frame))
@@ -321,7 +257,8 @@ fn on_trap(trap: &Trap) -> Handled {
 
 #[test]
 fn a_thread_that_stops_in_a_callback_is_seen_through_a_driver_without_tables() {
-    const TEST: &str = "call_sites::tests::driver::a_thread_that_stops_in_a_callback_is_seen_through_a_driver_without_tables";
+    const TEST: &str =
+        "call_sites::tests::driver::a_thread_that_stops_in_a_callback_is_seen_through_a_driver_without_tables";
     if Child::is_child(TEST) {
         let Some(driver) = SiteDriver::compiled("stopped", PLAIN, &[FRAMES, NO_TABLES]) else {
             std::println!("seen: true");

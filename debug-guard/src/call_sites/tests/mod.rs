@@ -7,10 +7,7 @@ mod depot;
 mod driver;
 #[cfg(all(
     any(
-        all(
-            target_os = "linux",
-            any(target_arch = "x86_64", target_arch = "aarch64")
-        ),
+        all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
         all(windows, target_arch = "x86_64")
     ),
     not(miri)
@@ -18,10 +15,7 @@ mod driver;
 mod stacks;
 #[cfg(all(
     any(
-        all(
-            target_os = "linux",
-            any(target_arch = "x86_64", target_arch = "aarch64")
-        ),
+        all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
         all(windows, target_arch = "x86_64")
     ),
     not(miri)
@@ -61,12 +55,5 @@ pub(crate) fn depot(memory: &Memory) -> Sites {
 }
 
 pub(crate) fn who(name: &str) -> RequesterInfo<'_> {
-    RequesterInfo {
-        context: None,
-        name,
-        label: None,
-        scope: Scope::Object,
-        front: 0,
-        command: None,
-    }
+    RequesterInfo { context: None, name, label: None, scope: Scope::Object, front: 0, command: None }
 }

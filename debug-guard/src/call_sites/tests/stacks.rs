@@ -10,22 +10,14 @@ use crate::call_sites::CommandMark;
 #[inline(never)]
 fn issue<R>(name: &'static str, command: impl FnOnce(CommandMark) -> R) -> R {
     let frame = 0_u8;
-    let answer = command(CommandMark {
-        name,
-        serial: 1,
-        stack: black_box(&raw const frame).addr(),
-    });
+    let answer = command(CommandMark { name, serial: 1, stack: black_box(&raw const frame).addr() });
     black_box(&frame);
     answer
 }
 
 #[inline(never)]
 fn deeper<R>(levels: u32, at_the_end: &mut dyn FnMut() -> R) -> R {
-    let answer = if levels == 0 {
-        at_the_end()
-    } else {
-        deeper(levels - 1, at_the_end)
-    };
+    let answer = if levels == 0 { at_the_end() } else { deeper(levels - 1, at_the_end) };
     black_box(levels);
     answer
 }
@@ -37,10 +29,7 @@ fn within(frame: usize, function: usize) -> bool {
 #[test]
 fn the_self_test_says_what_is_so() {
     let support = StackSupport::of_this_process();
-    assert!(
-        support.full,
-        "std brings an unwinder, and tables are there by default"
-    );
+    assert!(support.full, "std brings an unwinder, and tables are there by default");
     let built_with_frame_pointers = option_env!("STEWARD_FRAME_POINTERS").is_some();
     if built_with_frame_pointers {
         assert!(support.fast, "{support}");
@@ -54,10 +43,7 @@ fn full_stacks_end_at_the_command() {
     let mut sites = depot(&memory);
     let note = |levels| {
         issue("vkCreateBuffer", |mark| {
-            let who = RequesterInfo {
-                command: Some(&mark),
-                ..who("x")
-            };
+            let who = RequesterInfo { command: Some(&mark), ..who("x") };
             deeper(levels, &mut || sites.note(&memory, &who, Stacks::Full))
         })
     };
@@ -67,18 +53,8 @@ fn full_stacks_end_at_the_command() {
         let view = sites.get(id).expect("noted");
         assert!(view.whole, "{view:x?}");
         let here = deeper::<SiteId> as fn(_, _) -> _ as usize;
-        assert_eq!(
-            view.frames
-                .iter()
-                .filter(|frame| within(**frame, here))
-                .count(),
-            levels + 1,
-            "{view:x?}"
-        );
-        assert!(
-            view.frames.len() < levels + 12,
-            "the frames above the command are not told: {view:x?}"
-        );
+        assert_eq!(view.frames.iter().filter(|frame| within(**frame, here)).count(), levels + 1, "{view:x?}");
+        assert!(view.frames.len() < levels + 12, "the frames above the command are not told: {view:x?}");
     }
     sites.close(&memory);
 }
@@ -88,10 +64,7 @@ fn without_a_command_full_stacks_reach_the_first_frame_of_the_thread() {
     let memory = memory();
     let mut sites = depot(&memory);
     let id = std::thread::scope(|scope| {
-        scope
-            .spawn(|| sites.note(&memory, &who("x"), Stacks::Full))
-            .join()
-            .expect("no panic")
+        scope.spawn(|| sites.note(&memory, &who("x"), Stacks::Full)).join().expect("no panic")
     });
     let view = sites.get(id).expect("noted");
     assert!(view.whole && view.frames.len() > 4, "{view:x?}");
@@ -104,26 +77,15 @@ fn a_stack_is_unwound_once_and_known_again() {
     let mut sites = depot(&memory);
     let note = |levels, free: bool| {
         issue("vkCreateBuffer", |mark| {
-            let who = RequesterInfo {
-                command: Some(&mark),
-                ..who("x")
-            };
+            let who = RequesterInfo { command: Some(&mark), ..who("x") };
             deeper(levels, &mut || {
-                if free {
-                    sites.note_free(&who, Stacks::Full)
-                } else {
-                    sites.note(&memory, &who, Stacks::Full)
-                }
+                if free { sites.note_free(&who, Stacks::Full) } else { sites.note(&memory, &who, Stacks::Full) }
             })
         })
     };
     let before = walks();
     let first: Vec<SiteId> = (0..200).map(|n| note(n % 8, n / 8 % 2 == 1)).collect();
-    assert_eq!(
-        (sites.count(), walks() - before),
-        (16, 16),
-        "eight depths, taken and given"
-    );
+    assert_eq!((sites.count(), walks() - before), (16, 16), "eight depths, taken and given");
     for (n, id) in first.iter().enumerate() {
         assert_eq!(first[n % 16], *id);
     }
@@ -158,10 +120,7 @@ fn more_stacks_of_one_depth_than_are_kept_at_hand_are_told_apart() {
         let ways = [0, 1, 2, 3, 4].map(|bit| path >> bit & 1 != 0);
         issue("vkA", |mark| {
             branch(&ways, &mut || {
-                let who = RequesterInfo {
-                    command: Some(&mark),
-                    ..who("x")
-                };
+                let who = RequesterInfo { command: Some(&mark), ..who("x") };
                 sites.note(&memory, &who, Stacks::Full)
             })
         })
@@ -198,20 +157,14 @@ fn a_known_stack_still_ends_at_the_command() {
                         if n % 3 == 2 {
                             mark.stack = 0;
                         }
-                        let who = RequesterInfo {
-                            command: Some(&mark),
-                            ..who("x")
-                        };
+                        let who = RequesterInfo { command: Some(&mark), ..who("x") };
                         deeper(2, &mut || sites.note(&memory, &who, Stacks::Full))
                     })
                 })
             })
         })
         .collect();
-    let lens: Vec<usize> = ids
-        .iter()
-        .map(|id| sites.get(*id).expect("noted").frames.len())
-        .collect();
+    let lens: Vec<usize> = ids.iter().map(|id| sites.get(*id).expect("noted").frames.len()).collect();
     assert!(lens[1] + 4 < lens[0] && lens[0] < lens[2], "{lens:?}");
     for (n, id) in ids.iter().enumerate() {
         assert_eq!(*id, ids[n % 3], "{n}: {lens:?}");
@@ -226,14 +179,9 @@ fn a_site_that_the_unwinder_asks_for_has_no_stack() {
     let mut sites = depot(&memory);
     let mut id = SiteId(0);
     let before = walks();
-    let ran = thread_stack::with(|local| {
-        local.once(|| id = sites.note(&memory, &who("malloc"), Stacks::Full))
-    });
+    let ran = thread_stack::with(|local| local.once(|| id = sites.note(&memory, &who("malloc"), Stacks::Full)));
     assert!(ran.is_some());
-    assert!(
-        sites.get(id).expect("noted").frames.is_empty(),
-        "the unwinder does not run within itself"
-    );
+    assert!(sites.get(id).expect("noted").frames.is_empty(), "the unwinder does not run within itself");
     assert_eq!(walks(), before);
     let outside = sites.note(&memory, &who("malloc"), Stacks::Full);
     assert!(sites.get(outside).expect("noted").frames.len() > 4);
@@ -251,10 +199,7 @@ fn threads_walk_their_own_stacks() {
                 for n in 0..400 {
                     for stacks in [Stacks::Fast, Stacks::Full] {
                         let id = issue("vkA", |mark| {
-                            let who = RequesterInfo {
-                                command: Some(&mark),
-                                ..who("x")
-                            };
+                            let who = RequesterInfo { command: Some(&mark), ..who("x") };
                             deeper(n % 13, &mut || sites.note(&memory, &who, stacks))
                         });
                         let view = sites.get(id).expect("noted");
@@ -276,17 +221,11 @@ fn fast_stacks_are_the_unwinders_where_there_are_frame_pointers() {
     let mut sites = depot(&memory);
     let [fast, full] = [Stacks::Fast, Stacks::Full].map(|stacks| {
         issue("vkA", |mark| {
-            let who = RequesterInfo {
-                command: Some(&mark),
-                ..who("x")
-            };
+            let who = RequesterInfo { command: Some(&mark), ..who("x") };
             deeper(6, &mut || sites.note(&memory, &who, stacks))
         })
     });
-    let (fast, full) = (
-        sites.get(fast).expect("noted"),
-        sites.get(full).expect("noted"),
-    );
+    let (fast, full) = (sites.get(fast).expect("noted"), sites.get(full).expect("noted"));
     if StackSupport::of_this_process().fast {
         // One call of `note` for both: all frames are the same.
         assert_eq!(fast.frames, full.frames);

@@ -37,24 +37,13 @@ fn command(address: usize) -> u64 {
 
 fn on_trap(trap: &Trap) -> Handled {
     let mut frames = [0; 40];
-    let (count, whole) = walk_from(
-        trap.pc,
-        trap.frame,
-        trap.stack,
-        MARK.load(SeqCst),
-        &mut frames,
-    );
-    let within = |frame: usize, function: fn(usize) -> u64| {
-        (function as usize..function as usize + 1024).contains(&frame)
-    };
+    let (count, whole) = walk_from(trap.pc, trap.frame, trap.stack, MARK.load(SeqCst), &mut frames);
+    let within =
+        |frame: usize, function: fn(usize) -> u64| (function as usize..function as usize + 1024).contains(&frame);
     // Without optimisation the read is a function of its own.
     let own = usize::from(!within(frames[0], innermost));
     for (n, function) in [innermost, middle, command].into_iter().enumerate() {
-        assert!(
-            within(frames[own + n], function),
-            "frame {n}: {:x?}",
-            &frames[..count]
-        );
+        assert!(within(frames[own + n], function), "frame {n}: {:x?}", &frames[..count]);
     }
     assert_eq!((frames[0], count), (trap.pc, own + 3));
     println!("seen whole: {whole}");

@@ -23,10 +23,7 @@ fn take(keeper: &Keeper, size: usize, align: usize, scope: Scope, zeroed: bool) 
             &keeper.memory,
             BlockRequest::new(layout, scope, zeroed),
             false,
-            BlockMark {
-                thread: 5,
-                ..BlockMark::default()
-            },
+            BlockMark { thread: 5, ..BlockMark::default() },
         )
         .expect("memory")
 }
@@ -34,12 +31,7 @@ fn take(keeper: &Keeper, size: usize, align: usize, scope: Scope, zeroed: bool) 
 #[test]
 fn t32_blocks_that_left_quarantine_serve_whoever_asks_for_as_much() {
     // 57 to 72 bytes are the same to the allocator behind.
-    let all = [
-        (57, 1, true),
-        (64, 8, false),
-        (72, 16, false),
-        (63, 4, true),
-    ];
+    let all = [(57, 1, true), (64, 8, false), (72, 16, false), (63, 4, true)];
     for (size, align, zeroed) in all.into_iter().take(if cfg!(miri) { 1 } else { 4 }) {
         let mut keeper = Keeper::new(8);
         let old = left(&mut keeper, 64);
@@ -47,45 +39,18 @@ fn t32_blocks_that_left_quarantine_serve_whoever_asks_for_as_much() {
         (0..64).for_each(|at| poke(old, at, 0xFF));
         let before = keeper.memory.live_bytes();
         let block = take(&keeper, size, align, Scope::Object, zeroed);
-        assert_eq!(
-            (block, keeper.memory.live_bytes()),
-            (old, before),
-            "{size} bytes"
-        );
+        assert_eq!((block, keeper.memory.live_bytes()), (old, before), "{size} bytes");
         let content = if zeroed { 0 } else { 0xCD };
-        assert!(
-            (0..size as isize).all(|at| peek(block, at) == content),
-            "{size} bytes"
-        );
-        let known = keeper
-            .cookies
-            .validate_pointer(block.addr().get())
-            .expect("live");
-        assert_eq!(
-            (known.size, known.align, known.state),
-            (size, align, BlockState::Live)
-        );
+        assert!((0..size as isize).all(|at| peek(block, at) == content), "{size} bytes");
+        let known = keeper.cookies.validate_pointer(block.addr().get()).expect("live");
+        assert_eq!((known.size, known.align, known.state), (size, align, BlockState::Live));
         assert!(keeper.check().is_empty());
         poke(block, size as isize, peek(block, size as isize) ^ 1);
-        assert_eq!(
-            keeper
-                .check()
-                .iter()
-                .map(|finding| finding.kind)
-                .collect::<Vec<_>>(),
-            [ReportKind::Overflow]
-        );
+        assert_eq!(keeper.check().iter().map(|finding| finding.kind).collect::<Vec<_>>(), [ReportKind::Overflow]);
         keeper.give_well(block);
         // It waits as others do.
         poke(block, 3, 1);
-        assert_eq!(
-            keeper
-                .close()
-                .iter()
-                .map(|finding| finding.kind)
-                .collect::<Vec<_>>(),
-            [ReportKind::UseAfterFree]
-        );
+        assert_eq!(keeper.close().iter().map(|finding| finding.kind).collect::<Vec<_>>(), [ReportKind::UseAfterFree]);
     }
 }
 
@@ -113,16 +78,10 @@ fn a_block_that_left_quarantine_serves_no_other_size_alignment_scope_or_thread()
             &keeper.memory,
             BlockRequest::new(layout, scope, false),
             header_only,
-            BlockMark {
-                thread,
-                ..BlockMark::default()
-            },
+            BlockMark { thread, ..BlockMark::default() },
         );
         let block = block.expect("memory");
-        assert_ne!(
-            block, old,
-            "{size} {align} {scope:?} {thread} {header_only}"
-        );
+        assert_ne!(block, old, "{size} {align} {scope:?} {thread} {header_only}");
         assert!(keeper.memory.live_bytes() >= before + size as u64);
         live.push(block);
     }

@@ -16,11 +16,7 @@ struct Within<'a> {
 
 impl<'a> Within<'a> {
     fn new(behind: &'a Memory, within: &'a dyn Fn()) -> Self {
-        Self {
-            behind,
-            within,
-            inside: Cell::new(false),
-        }
+        Self { behind, within, inside: Cell::new(false) }
     }
 
     fn call(&self) {
@@ -62,11 +58,7 @@ fn a_block_that_does_not_wait_goes_when_nobody_looks_at_it_any_more() {
     // Would wait for itself if the free held a lock meanwhile.
     let waited = Cell::new(None);
     let look = || {
-        keeper
-            .cookies
-            .quarantine
-            .shards()
-            .for_each(|shard| drop(shard.lock()));
+        keeper.cookies.quarantine.shards().for_each(|shard| drop(shard.lock()));
         waited.set(Some(true));
     };
     let memory = Within::new(&keeper.memory, &look);
@@ -85,11 +77,7 @@ fn a_block_that_does_not_wait_goes_when_nobody_looks_at_it_any_more() {
         )
     };
     assert!(given.is_some());
-    assert_eq!(
-        waited.get(),
-        Some(true),
-        "no lock is held while the block goes"
-    );
+    assert_eq!(waited.get(), Some(true), "no lock is held while the block goes");
     assert!(keeper.close().is_empty());
 }
 
@@ -109,11 +97,7 @@ fn a_segment_of_records_that_comes_while_the_keeper_reenters_is_given_back() {
     grow(&Within::new(&keeper.memory, &once));
     let one = keeper.memory.live_bytes() - before;
     grow(&keeper.memory);
-    assert_eq!(
-        keeper.memory.live_bytes() - before,
-        one,
-        "who saw no records gets those that came meanwhile"
-    );
+    assert_eq!(keeper.memory.live_bytes() - before, one, "who saw no records gets those that came meanwhile");
     let seen = (0..).find_map(|_| table.fresh().err()).expect("it ends");
     let records = &table.records;
     records.grow(seen, &keeper.memory).expect("memory");
@@ -145,10 +129,7 @@ fn records_of_blocks_that_are_gone_serve_again() {
         keeper.memory.disarm();
         blocks.into_iter().for_each(|block| keeper.give_well(block));
         let records = keeper.cookies.table.all().count();
-        assert!(
-            records <= count + 1,
-            "as many as there were blocks at a time, and that of the refused one: {records}"
-        );
+        assert!(records <= count + 1, "as many as there were blocks at a time, and that of the refused one: {records}");
     }
     assert!(keeper.close().is_empty());
 }
@@ -172,15 +153,9 @@ fn the_record_of_a_block_whose_free_unwinds_serves_again() {
         let unwound = std::panic::catch_unwind(core::panic::AssertUnwindSafe(free));
         assert!(unwound.is_err(), "the allocator behind unwinds");
         let plan = plan(8, 8, false).expect("small");
-        let base = NonNull::new(core::ptr::with_exposed_provenance_mut(
-            block.addr().get() - plan.front,
-        ));
+        let base = NonNull::new(core::ptr::with_exposed_provenance_mut(block.addr().get() - plan.front));
         // SAFETY: the block that the allocator behind was asked to free, and did not.
-        unsafe {
-            keeper
-                .memory
-                .deallocate(base.expect("a block"), plan.whole, Scope::Object)
-        };
+        unsafe { keeper.memory.deallocate(base.expect("a block"), plan.whole, Scope::Object) };
     }
     assert_eq!(keeper.cookies.table.all().count(), 1, "one block at a time");
     assert!(keeper.close().is_empty());

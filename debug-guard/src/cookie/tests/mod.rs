@@ -22,10 +22,7 @@ type Memory = FailingAllocator<FromGlobalAlloc<std::alloc::System>>;
 /// The layout and scope of the live block at `address`; any others if there is none.
 fn allocated_with(cookies: &Cookies, address: usize) -> (Layout, Scope) {
     match cookies.validate_pointer(address) {
-        Ok(known) => (
-            Layout::from_size_align(known.size, known.align).expect("a layout"),
-            known.scope,
-        ),
+        Ok(known) => (Layout::from_size_align(known.size, known.align).expect("a layout"), known.scope),
         Err(_) => (Layout::new::<u8>(), Scope::Object),
     }
 }
@@ -46,24 +43,13 @@ struct Keeper {
 impl Keeper {
     fn new(blocks: usize) -> Self {
         let memory = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Plan::Never);
-        let cookies = Cookies::new(CookieOptions {
-            blocks,
-            bytes: 1 << 20,
-        });
-        Self {
-            memory,
-            cookies,
-            serial: 0,
-        }
+        let cookies = Cookies::new(CookieOptions { blocks, bytes: 1 << 20 });
+        Self { memory, cookies, serial: 0 }
     }
 
     fn mark(&mut self) -> BlockMark {
         self.serial += 1;
-        BlockMark {
-            site: SiteId(self.serial as u32 + 100),
-            thread: 5,
-            serial: self.serial,
-        }
+        BlockMark { site: SiteId(self.serial as u32 + 100), thread: 5, serial: self.serial }
     }
 
     fn take(&mut self, size: usize, align: usize) -> NonNull<u8> {
@@ -71,12 +57,7 @@ impl Keeper {
         let layout = Layout::from_size_align(size, align).expect("a layout");
         let block = self
             .cookies
-            .allocate(
-                &self.memory,
-                BlockRequest::new(layout, Scope::Object, false),
-                false,
-                mark,
-            )
+            .allocate(&self.memory, BlockRequest::new(layout, Scope::Object, false), false, mark)
             .expect("memory");
         assert!(block.addr().get().is_multiple_of(align));
         block
@@ -95,17 +76,9 @@ impl Keeper {
         let (layout, scope) = (layout.unwrap_or(known.0), scope.unwrap_or(known.1));
         // SAFETY: the keeper's memory; no test uses what it gave back but to misuse it within quarantine.
         let freed = unsafe {
-            self.cookies.free(
-                &self.memory,
-                at,
-                FreeRequest {
-                    layout,
-                    scope,
-                    mark,
-                    moved_to: moved,
-                },
-                &mut |finding| findings.push(finding),
-            )
+            self.cookies.free(&self.memory, at, FreeRequest { layout, scope, mark, moved_to: moved }, &mut |finding| {
+                findings.push(finding)
+            })
         };
         let own = |finding: &GuardFinding| finding.kind != ReportKind::UseAfterFree;
         let finding = findings.iter().position(own).map(|at| findings.remove(at));
@@ -119,20 +92,14 @@ impl Keeper {
     /// Freed with nothing to tell.
     fn give_well(&mut self, at: NonNull<u8>) {
         let (given, late) = self.give(at);
-        assert!(
-            given.freed.is_some() && given.finding.is_none(),
-            "{given:?}"
-        );
+        assert!(given.freed.is_some() && given.finding.is_none(), "{given:?}");
         assert!(late.is_empty(), "{late:?}");
     }
 
     /// Refused for this reason; nothing happened.
     fn refused(&mut self, at: usize) -> GuardFinding {
         let (given, late) = self.give_as(at, None, None, None);
-        assert!(
-            given.freed.is_none() && late.is_empty(),
-            "{given:?} {late:?}"
-        );
+        assert!(given.freed.is_none() && late.is_empty(), "{given:?} {late:?}");
         given.finding.expect("a finding")
     }
 
@@ -145,10 +112,7 @@ impl Keeper {
     fn close(mut self) -> Vec<GuardFinding> {
         let mut late = Vec::new();
         // SAFETY: the keeper's memory.
-        unsafe {
-            self.cookies
-                .close(&self.memory, &mut |finding| late.push(finding))
-        };
+        unsafe { self.cookies.close(&self.memory, &mut |finding| late.push(finding)) };
         assert_eq!(self.memory.live_bytes(), 0, "something was not given back");
         late
     }
@@ -169,14 +133,7 @@ fn peek(block: NonNull<u8>, offset: isize) -> u8 {
 
 #[test]
 fn t02_every_byte_of_the_tail_is_watched() {
-    for size in if cfg!(miri) {
-        &[0, 13][..]
-    } else {
-        &[0, 1, 8, 13, 61, 64]
-    }
-    .iter()
-    .copied()
-    {
+    for size in if cfg!(miri) { &[0, 13][..] } else { &[0, 1, 8, 13, 61, 64] }.iter().copied() {
         for offset in 0..super::layout::tail_len(size) {
             let mut keeper = Keeper::new(16);
             let block = keeper.take(size, 1);
@@ -185,28 +142,12 @@ fn t02_every_byte_of_the_tail_is_watched() {
             poke(block, at, new);
             let (given, late) = keeper.give(block);
             let finding = given.finding.expect("an overflow");
-            let kind = if size == 0 {
-                ReportKind::ZeroSizeAccess
-            } else {
-                ReportKind::Overflow
-            };
-            assert_eq!(
-                (finding.kind, finding.address),
-                (kind, block.addr().get() + size + offset)
-            );
+            let kind = if size == 0 { ReportKind::ZeroSizeAccess } else { ReportKind::Overflow };
+            assert_eq!((finding.kind, finding.address), (kind, block.addr().get() + size + offset));
             let changed = finding.changed.expect("bytes");
-            assert_eq!(
-                (changed.span, changed.expected[0], changed.actual[0]),
-                (1, old, new)
-            );
-            assert_eq!(
-                finding.block.map(|known| (known.start, known.size)),
-                Some((block.addr().get(), size))
-            );
-            assert!(
-                given.freed.is_some() && late.is_empty(),
-                "a good free of a damaged block"
-            );
+            assert_eq!((changed.span, changed.expected[0], changed.actual[0]), (1, old, new));
+            assert_eq!(finding.block.map(|known| (known.start, known.size)), Some((block.addr().get(), size)));
+            assert!(given.freed.is_some() && late.is_empty(), "a good free of a damaged block");
             assert!(keeper.close().is_empty());
         }
     }
@@ -222,27 +163,15 @@ fn t10_t11_every_byte_in_front_is_watched_and_the_block_known_all_the_same() {
             poke(block, -offset, old ^ 0x40);
             let (given, late) = keeper.give(block);
             let finding = given.finding.expect("an underflow");
-            let kind = if (9..=32).contains(&offset) {
-                ReportKind::HeaderDamaged
-            } else {
-                ReportKind::Underflow
-            };
+            let kind = if (9..=32).contains(&offset) { ReportKind::HeaderDamaged } else { ReportKind::Underflow };
             assert_eq!(
                 (finding.kind, finding.address),
                 (kind, block.addr().get() - offset as usize),
                 "{offset} in front"
             );
             let changed = finding.changed.expect("bytes");
-            assert_eq!(
-                (changed.span, changed.expected[0], changed.actual[0]),
-                (1, old, old ^ 0x40)
-            );
-            assert_eq!(
-                finding
-                    .block
-                    .map(|known| (known.size, known.allocated.serial)),
-                Some((40, 1))
-            );
+            assert_eq!((changed.span, changed.expected[0], changed.actual[0]), (1, old, old ^ 0x40));
+            assert_eq!(finding.block.map(|known| (known.size, known.allocated.serial)), Some((40, 1)));
             assert!(given.freed.is_some() && late.is_empty());
             assert!(keeper.close().is_empty());
         }
@@ -256,10 +185,7 @@ fn what_a_check_finds_is_told_once_and_the_next_change_anew() {
     for _ in 0..3 {
         poke(block, 40, peek(block, 40) ^ 1);
         let found = keeper.check();
-        assert_eq!(
-            found.iter().map(|finding| finding.kind).collect::<Vec<_>>(),
-            [ReportKind::Overflow]
-        );
+        assert_eq!(found.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [ReportKind::Overflow]);
         assert!(keeper.check().is_empty());
     }
     keeper.give_well(block);
@@ -271,15 +197,9 @@ fn what_a_check_finds_is_told_once_and_the_next_change_anew() {
             [ReportKind::UseAfterFree],
             "{offset}"
         );
-        assert_eq!(
-            found[0].address,
-            block.addr().get().wrapping_add_signed(offset)
-        );
+        assert_eq!(found[0].address, block.addr().get().wrapping_add_signed(offset));
         let known = found[0].block.expect("the block");
-        assert_eq!(
-            (known.state, known.freed.serial, known.freed.site),
-            (BlockState::Freed, 2, SiteId(102))
-        );
+        assert_eq!((known.state, known.freed.serial, known.freed.site), (BlockState::Freed, 2, SiteId(102)));
         assert!(keeper.check().is_empty());
     }
     assert!(keeper.close().is_empty());
@@ -291,27 +211,14 @@ fn t22_pointers_into_a_block_name_it() {
     let block = keeper.take(100, 8);
     let start = block.addr().get();
     // In front of the last two there is no memory of ours, and where nothing catches a read, that is what a free reads.
-    for at in [
-        start + 1,
-        start + 16,
-        start + 99,
-        start + 100,
-        start - 16,
-        start - 32,
-    ] {
+    for at in [start + 1, start + 16, start + 99, start + 100, start - 16, start - 32] {
         let mut findings = std::vec![keeper.cookies.validate_pointer(at).expect_err("no start")];
         if os::CATCHES_READS || at > start {
             findings.push(keeper.refused(at));
         }
         for finding in findings {
-            assert_eq!(
-                (finding.kind, finding.address),
-                (ReportKind::InteriorFree, at)
-            );
-            assert_eq!(
-                finding.block.map(|known| (known.start, known.state)),
-                Some((start, BlockState::Live))
-            );
+            assert_eq!((finding.kind, finding.address), (ReportKind::InteriorFree, at));
+            assert_eq!(finding.block.map(|known| (known.start, known.state)), Some((start, BlockState::Live)));
         }
     }
     // In front of these there is no room for a header.
@@ -332,10 +239,7 @@ fn t22_pointers_into_a_block_name_it() {
 #[test]
 fn t23_a_pointer_behind_the_end_of_a_mapping_is_foreign() {
     let (mut keeper, page) = (Keeper::new(64), os::page_size());
-    let (flags, access) = (
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        libc::PROT_READ | libc::PROT_WRITE,
-    );
+    let (flags, access) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, libc::PROT_READ | libc::PROT_WRITE);
     // SAFETY: pages of nobody's, wherever there is room.
     let pages = unsafe { libc::mmap(core::ptr::null_mut(), 2 * page, access, flags, -1, 0) };
     assert_ne!(pages, libc::MAP_FAILED);
@@ -347,14 +251,7 @@ fn t23_a_pointer_behind_the_end_of_a_mapping_is_foreign() {
     let end = pages.expose_provenance() + page;
     for at in [end, end + 16, end + 32] {
         assert_eq!(keeper.refused(at).kind, ReportKind::ForeignFree);
-        assert_eq!(
-            keeper
-                .cookies
-                .validate_pointer(at)
-                .expect_err("strange")
-                .kind,
-            ReportKind::ForeignFree
-        );
+        assert_eq!(keeper.cookies.validate_pointer(at).expect_err("strange").kind, ReportKind::ForeignFree);
     }
     // SAFETY: mapped above.
     assert_eq!(unsafe { libc::munmap(pages, 2 * page) }, 0);
@@ -371,46 +268,24 @@ fn light_blocks_have_a_header_and_no_more() {
         blocks.push(
             keeper
                 .cookies
-                .allocate(
-                    &keeper.memory,
-                    BlockRequest::new(layout, Scope::Object, false),
-                    true,
-                    BlockMark::default(),
-                )
+                .allocate(&keeper.memory, BlockRequest::new(layout, Scope::Object, false), true, BlockMark::default())
                 .expect("memory"),
         );
     }
     let mut seen = 0;
-    keeper
-        .cookies
-        .for_each(&mut |known| seen += usize::from(known.mode == Mode::Off && known.size == 32));
+    keeper.cookies.for_each(&mut |known| seen += usize::from(known.mode == Mode::Off && known.size == 32));
     assert_eq!(seen, 20);
     // The table and the thread's cache came with the first.
     let again = keeper
         .cookies
-        .allocate(
-            &keeper.memory,
-            BlockRequest::new(layout, Scope::Object, false),
-            true,
-            BlockMark::default(),
-        )
+        .allocate(&keeper.memory, BlockRequest::new(layout, Scope::Object, false), true, BlockMark::default())
         .expect("memory");
     let with_again = keeper.memory.live_bytes();
     let (given, _) = keeper.give(again);
-    assert_eq!(
-        given.freed.map(|freed| (freed.size, freed.mode)),
-        Some((32, Mode::Off))
-    );
-    assert_eq!(
-        with_again - keeper.memory.live_bytes(),
-        64,
-        "given back at once"
-    );
+    assert_eq!(given.freed.map(|freed| (freed.size, freed.mode)), Some((32, Mode::Off)));
+    assert_eq!(with_again - keeper.memory.live_bytes(), 64, "given back at once");
     poke(blocks[0], -3, 0x11);
-    assert_eq!(
-        keeper.give(blocks[0]).0.finding.map(|finding| finding.kind),
-        Some(ReportKind::Underflow)
-    );
+    assert_eq!(keeper.give(blocks[0]).0.finding.map(|finding| finding.kind), Some(ReportKind::Underflow));
     blocks.drain(1..).for_each(|block| keeper.give_well(block));
     assert!(keeper.memory.live_bytes() > before);
     assert!(keeper.close().is_empty());
@@ -427,11 +302,7 @@ fn all_that_lives_and_waits_is_told() {
     }
     let (mut live, mut waiting) = (Vec::new(), Vec::new());
     keeper.cookies.for_each(&mut |known| {
-        let list = if known.state == BlockState::Live {
-            &mut live
-        } else {
-            &mut waiting
-        };
+        let list = if known.state == BlockState::Live { &mut live } else { &mut waiting };
         list.push(known.start);
     });
     let mut expected: Vec<_> = blocks.iter().map(|block| block.addr().get()).collect();
@@ -442,19 +313,11 @@ fn all_that_lives_and_waits_is_told() {
     expected[freed..].sort_unstable();
     assert_eq!(live, expected[freed..]);
     assert_eq!(keeper.cookies.held().0, freed as u64);
+    assert_eq!(keeper.cookies.held().1, (0..freed as u64).map(|size| size % 50).sum::<u64>());
     assert_eq!(
-        keeper.cookies.held().1,
-        (0..freed as u64).map(|size| size % 50).sum::<u64>()
-    );
-    assert_eq!(
-        keeper
-            .cookies
-            .find(blocks[one].addr().get() + 3)
-            .map(|known| known.start),
+        keeper.cookies.find(blocks[one].addr().get() + 3).map(|known| known.start),
         Some(blocks[one].addr().get())
     );
-    blocks[freed..]
-        .iter()
-        .for_each(|block| keeper.give_well(*block));
+    blocks[freed..].iter().for_each(|block| keeper.give_well(*block));
     assert!(keeper.close().is_empty());
 }

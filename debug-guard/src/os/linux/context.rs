@@ -21,9 +21,7 @@ impl Context {
     const NUMBERS: [i32; 4] = [libc::REG_EIP, libc::REG_EBP, libc::REG_ESP, libc::REG_ERR];
 
     fn register(&self, which: usize) -> usize {
-        let number = Self::NUMBERS
-            .get(which)
-            .and_then(|&number| usize::try_from(number).ok());
+        let number = Self::NUMBERS.get(which).and_then(|&number| usize::try_from(number).ok());
         let Some((context, number)) = self.0.zip(number) else {
             return 0;
         };
@@ -58,9 +56,7 @@ impl Context {
 
     #[cfg(target_arch = "x86_64")]
     pub(super) fn go_on_at(&self, pc: usize) {
-        let number = Self::NUMBERS
-            .first()
-            .and_then(|&number| usize::try_from(number).ok());
+        let number = Self::NUMBERS.first().and_then(|&number| usize::try_from(number).ok());
         let Some((context, number)) = self.0.zip(number) else {
             return;
         };
@@ -76,8 +72,7 @@ impl Context {
 impl Context {
     fn machine(&self) -> Option<&libc::mcontext_t> {
         // SAFETY: `new`'s contract.
-        self.0
-            .map(|context| unsafe { &(*context.as_ptr()).uc_mcontext })
+        self.0.map(|context| unsafe { &(*context.as_ptr()).uc_mcontext })
     }
 
     pub(super) fn pc(&self) -> usize {
@@ -85,9 +80,7 @@ impl Context {
     }
 
     pub(super) fn frame(&self) -> usize {
-        self.machine()
-            .and_then(|machine| machine.regs.get(29))
-            .map_or(0, |&value| value as usize)
+        self.machine().and_then(|machine| machine.regs.get(29)).map_or(0, |&value| value as usize)
     }
 
     pub(super) fn stack(&self) -> usize {

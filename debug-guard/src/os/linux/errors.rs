@@ -25,12 +25,8 @@ const fn name(errno: i32) -> &'static str {
 
 fn remedy(call: &str, errno: i32) -> &'static str {
     match (errno, call) {
-        (1 | 13, _) => {
-            "a seccomp filter or a security policy forbids it: allow it, or use another back end"
-        }
-        (38 | 22 | 25, _) => {
-            "the kernel is older than the call: use another back end, or a newer kernel"
-        }
+        (1 | 13, _) => "a seccomp filter or a security policy forbids it: allow it, or use another back end",
+        (38 | 22 | 25, _) => "the kernel is older than the call: use another back end, or a newer kernel",
         (12, _) => "out of memory or of mappings: guard fewer blocks",
         (24, _) => "too many open files: raise the limit",
         _ => "use another back end",

@@ -35,8 +35,7 @@ pub(super) fn watch() -> Result<(), OsRefusal> {
             return Ok(());
         }
         // SAFETY: functions of this library, which is not unloaded: its signal handler could not be either.
-        let errno =
-            unsafe { libc::pthread_atfork(Some(hold), Some(release), Some(after_in_child)) };
+        let errno = unsafe { libc::pthread_atfork(Some(hold), Some(release), Some(after_in_child)) };
         if errno != 0 {
             let call = "pthread_atfork";
             return Err(OsRefusal::Call { call, errno });

@@ -27,12 +27,7 @@ impl PageCalls for GuardMarkers {
         unsafe { memory::unprotect(base, bytes) }
     }
 
-    unsafe fn provide(
-        &self,
-        base: usize,
-        bytes: usize,
-        _: Option<NonNull<u8>>,
-    ) -> Result<Content, OsRefusal> {
+    unsafe fn provide(&self, base: usize, bytes: usize, _: Option<NonNull<u8>>) -> Result<Content, OsRefusal> {
         // SAFETY: takes markers away, no content.
         unsafe { memory::advise_locked(base, bytes, Advice::REMOVE_GUARD) }.map(|()| Content::Zero)
     }

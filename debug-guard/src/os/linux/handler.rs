@@ -42,9 +42,7 @@ pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), O
         for (signal, former) in SIGNALS.into_iter().zip(&FORMER) {
             let mut action = plain(libc::SIG_DFL);
             // SAFETY: writes what is in force.
-            memory::answer("sigaction", unsafe {
-                libc::sigaction(signal, null(), from_mut(&mut action))
-            })?;
+            memory::answer("sigaction", unsafe { libc::sigaction(signal, null(), from_mut(&mut action)) })?;
             let _ = former.set(action);
         }
         // The handler may be entered at once.
@@ -86,15 +84,8 @@ fn others() -> libc::sigset_t {
     let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: writes a set.
     let _ = unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    for signal in [
-        libc::SIGSEGV,
-        libc::SIGBUS,
-        libc::SIGILL,
-        libc::SIGFPE,
-        libc::SIGTRAP,
-        libc::SIGSYS,
-        libc::SIGABRT,
-    ] {
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT]
+    {
         // SAFETY: filled above.
         let _ = unsafe { libc::sigdelset(all.as_mut_ptr(), signal) };
     }
@@ -125,30 +116,18 @@ fn plain(handler: usize) -> libc::sigaction {
 
 /// The stack stays as long as the process.
 fn install_signal_stack() -> Result<(), OsRefusal> {
-    let mut stack = libc::stack_t {
-        ss_sp: null_mut(),
-        ss_flags: 0,
-        ss_size: 0,
-    };
+    let mut stack = libc::stack_t { ss_sp: null_mut(), ss_flags: 0, ss_size: 0 };
     // SAFETY: writes what is in force now.
-    memory::answer("sigaltstack", unsafe {
-        libc::sigaltstack(null(), from_mut(&mut stack))
-    })?;
+    memory::answer("sigaltstack", unsafe { libc::sigaltstack(null(), from_mut(&mut stack)) })?;
     if stack.ss_flags & libc::SS_DISABLE == 0 {
         return Ok(());
     }
     let base = memory::reserve(STACK_BYTES)?;
     // SAFETY: reserved above, not used yet.
     unsafe { memory::unprotect(base, STACK_BYTES) }?;
-    let ours = libc::stack_t {
-        ss_sp: core::ptr::with_exposed_provenance_mut(base),
-        ss_flags: 0,
-        ss_size: STACK_BYTES,
-    };
+    let ours = libc::stack_t { ss_sp: core::ptr::with_exposed_provenance_mut(base), ss_flags: 0, ss_size: STACK_BYTES };
     // SAFETY: memory of that size, which stays.
-    memory::answer("sigaltstack", unsafe {
-        libc::sigaltstack(&raw const ours, null_mut())
-    })
+    memory::answer("sigaltstack", unsafe { libc::sigaltstack(&raw const ours, null_mut()) })
 }
 
 /// # Safety
@@ -173,13 +152,7 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
     if placed && !asked.is_null() {
         // SAFETY: of these signals the kernel fills the address in.
         let address = unsafe { told.si_addr() }.addr();
-        let trap = Trap {
-            address,
-            access: state.access(),
-            pc: state.pc(),
-            frame: state.frame(),
-            stack: state.stack(),
-        };
+        let trap = Trap { address, access: state.access(), pc: state.pc(), frame: state.frame(), stack: state.stack() };
         // SAFETY: such a function was stored there, and nothing else.
         let asked = unsafe { core::mem::transmute::<*mut (), fn(&Trap) -> Handled>(asked) };
         if super::report_stack::run(asked, &trap) == Handled::Resume {
@@ -215,11 +188,9 @@ unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, contex
             }
             let mut before = empty();
             // SAFETY: the kernel's own, for this call.
-            let interrupted =
-                unsafe { &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask };
+            let interrupted = unsafe { &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask };
             // SAFETY: a set that the kernel made; the former one is written.
-            let _ =
-                unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, interrupted, &raw mut before) };
+            let _ = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, interrupted, &raw mut before) };
             for blocked in [&former.sa_mask, &own] {
                 // SAFETY: sets made in full.
                 let _ = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, blocked, null_mut()) };
@@ -227,23 +198,20 @@ unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, contex
             if former.sa_flags & libc::SA_SIGINFO != 0 {
                 // SAFETY: it was installed as such a handler.
                 let handler = unsafe {
-                    core::mem::transmute::<
-                        usize,
-                        unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void),
-                    >(handler)
+                    core::mem::transmute::<usize, unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)>(
+                        handler,
+                    )
                 };
                 // SAFETY: with what the kernel handed to us.
                 unsafe { handler(signal, info, context) };
             } else {
                 // SAFETY: it was installed as a handler of one argument.
-                let handler =
-                    unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(c_int)>(handler) };
+                let handler = unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(c_int)>(handler) };
                 // SAFETY: with what the kernel handed to us.
                 unsafe { handler(signal) };
             }
             // SAFETY: the set that was in force.
-            let _ =
-                unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
+            let _ = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
         }
     }
 }

@@ -14,11 +14,7 @@ pub(super) fn count_mappings() -> usize {
         if read == 0 {
             return lines;
         }
-        lines += chunk
-            .iter()
-            .take(read)
-            .filter(|&&byte| byte == b'\n')
-            .count();
+        lines += chunk.iter().take(read).filter(|&&byte| byte == b'\n').count();
     }
 }
 
@@ -29,16 +25,9 @@ pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>>
     let name = text.get(..named).unwrap_or_default();
     let name = match core::str::from_utf8(name) {
         Ok(name) => name,
-        Err(error) => core::str::from_utf8(name.get(..error.valid_up_to()).unwrap_or_default())
-            .unwrap_or_default(),
+        Err(error) => core::str::from_utf8(name.get(..error.valid_up_to()).unwrap_or_default()).unwrap_or_default(),
     };
-    Some(Mapping {
-        start: line.start,
-        end: line.end,
-        offset: line.offset,
-        base: line.base,
-        name,
-    })
+    Some(Mapping { start: line.start, end: line.end, offset: line.offset, base: line.base, name })
 }
 
 fn search(file: &File, address: usize, text: &mut [u8]) -> Option<(MapLine, usize)> {
@@ -143,8 +132,7 @@ mod tests {
         let mut text = [0; 256];
         let mapping = mapping_at(code, &mut text).expect("code is mapped");
         assert!(
-            mapping.name.contains("debug_guard")
-                && mapping.base.is_some_and(|base| base <= mapping.start),
+            mapping.name.contains("debug_guard") && mapping.base.is_some_and(|base| base <= mapping.start),
             "{mapping:?}"
         );
     }

@@ -36,18 +36,11 @@ pub(super) fn set_errno(value: i32) {
 }
 
 pub(super) fn answer(call: &'static str, answer: c_int) -> Result<(), OsRefusal> {
-    if answer == -1 {
-        Err(refused(call))
-    } else {
-        Ok(())
-    }
+    if answer == -1 { Err(refused(call)) } else { Ok(()) }
 }
 
 pub(super) fn refused(call: &'static str) -> OsRefusal {
-    OsRefusal::Call {
-        call,
-        errno: errno(),
-    }
+    OsRefusal::Call { call, errno: errno() }
 }
 
 /// The addresses cannot be accessed, and no memory is set aside for them.
@@ -55,11 +48,7 @@ pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: new addresses, chosen by the kernel.
     let base = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
-    if base == libc::MAP_FAILED {
-        Err(refused("mmap"))
-    } else {
-        Ok(base.expose_provenance())
-    }
+    if base == libc::MAP_FAILED { Err(refused("mmap")) } else { Ok(base.expose_provenance()) }
 }
 
 /// After mlockall(MCL_FUTURE) new addresses are locked, and would be filled when they are opened; a huge page would
@@ -85,26 +74,17 @@ pub(super) unsafe fn unmap(base: usize, bytes: usize) {
 pub(super) unsafe fn advise(base: usize, bytes: usize, advice: Advice) -> Result<(), OsRefusal> {
     let Advice(advice, call) = advice;
     // SAFETY: nothing in these addresses is used that the advice takes away.
-    answer(call, unsafe {
-        libc::madvise(without_provenance_mut(base), bytes, advice)
-    })
+    answer(call, unsafe { libc::madvise(without_provenance_mut(base), bytes, advice) })
 }
 
 /// If the program has locked the pages, so that the kernel returns EINVAL, they are unlocked first.
 ///
 /// # Safety
 /// As [`advise`].
-pub(super) unsafe fn advise_locked(
-    base: usize,
-    bytes: usize,
-    advice: Advice,
-) -> Result<(), OsRefusal> {
+pub(super) unsafe fn advise_locked(base: usize, bytes: usize, advice: Advice) -> Result<(), OsRefusal> {
     // SAFETY: nothing in these addresses is used that the advice takes away.
     match unsafe { advise(base, bytes, advice) } {
-        Err(OsRefusal::Call {
-            errno: libc::EINVAL,
-            ..
-        }) => {}
+        Err(OsRefusal::Call { errno: libc::EINVAL, .. }) => {}
         other => return other,
     }
     unlock(base, bytes);
@@ -120,15 +100,9 @@ fn unlock(base: usize, bytes: usize) {
 
 /// # Safety
 /// The addresses are the caller's, and nothing in them is used that the protection forbids.
-pub(super) unsafe fn protect(
-    base: usize,
-    bytes: usize,
-    protection: c_int,
-) -> Result<(), OsRefusal> {
+pub(super) unsafe fn protect(base: usize, bytes: usize, protection: c_int) -> Result<(), OsRefusal> {
     // SAFETY: nothing in these addresses is used that the protection forbids.
-    answer("mprotect", unsafe {
-        libc::mprotect(without_provenance_mut(base), bytes, protection)
-    })
+    answer("mprotect", unsafe { libc::mprotect(without_provenance_mut(base), bytes, protection) })
 }
 
 /// # Safety
@@ -145,15 +119,7 @@ pub(crate) fn readable(address: usize) -> bool {
     let asked = without_provenance_mut::<u8>(address);
     keeping_errno(|| {
         // SAFETY: nothing is written; an unreadable address is answered.
-        let answer = unsafe {
-            libc::syscall(
-                libc::SYS_rt_sigprocmask,
-                impossible,
-                asked,
-                nowhere,
-                8_usize,
-            )
-        };
+        let answer = unsafe { libc::syscall(libc::SYS_rt_sigprocmask, impossible, asked, nowhere, 8_usize) };
         answer != -1 || errno() != libc::EFAULT
     })
 }

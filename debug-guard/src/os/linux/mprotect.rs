@@ -29,12 +29,7 @@ impl PageCalls for Mprotect {
         unsafe { memory::unmap(base, bytes) };
     }
 
-    unsafe fn provide(
-        &self,
-        base: usize,
-        bytes: usize,
-        _: Option<NonNull<u8>>,
-    ) -> Result<Content, OsRefusal> {
+    unsafe fn provide(&self, base: usize, bytes: usize, _: Option<NonNull<u8>>) -> Result<Content, OsRefusal> {
         reserve_run()?;
         // SAFETY: more is allowed than before.
         let provided = unsafe { memory::unprotect(base, bytes) };
@@ -91,12 +86,9 @@ const UNKNOWN: isize = isize::MIN;
 
 fn reserve_run() -> Result<(), OsRefusal> {
     if REMAINING.load(Ordering::Relaxed) == UNKNOWN {
-        let _ =
-            REMAINING.compare_exchange(UNKNOWN, counted(), Ordering::Relaxed, Ordering::Relaxed);
+        let _ = REMAINING.compare_exchange(UNKNOWN, counted(), Ordering::Relaxed, Ordering::Relaxed);
     }
-    match REMAINING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-        (left > 0).then_some(left - 1)
-    }) {
+    match REMAINING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left > 0).then_some(left - 1)) {
         Ok(_) => Ok(()),
         Err(_) => Err(OsRefusal::MapBudget),
     }
@@ -108,16 +100,12 @@ fn release_run() {
 
 /// Two mappings a run: itself, and the rest of the mapping that it splits.
 fn counted() -> isize {
-    let spare = limit()
-        .saturating_sub(maps::count_mappings())
-        .saturating_sub(RESERVED_MAPPINGS);
+    let spare = limit().saturating_sub(maps::count_mappings()).saturating_sub(RESERVED_MAPPINGS);
     isize::try_from(spare / 2).unwrap_or(0)
 }
 
 /// The kernel's default if the limit cannot be read.
 fn limit() -> usize {
     let limit = number(c"/proc/sys/vm/max_map_count", b"");
-    limit
-        .and_then(|limit| usize::try_from(limit).ok())
-        .unwrap_or(65_530)
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(65_530)
 }

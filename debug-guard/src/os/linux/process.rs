@@ -84,10 +84,7 @@ pub(crate) fn is_terminal(fd: i32) -> bool {
 
 /// A tenth of a millisecond or more. Async-signal-safe.
 pub(crate) fn pause() {
-    let time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 100_000,
-    };
+    let time = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
     // SAFETY: reads the time.
     keeping_errno(|| unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) });
 }
@@ -101,14 +98,7 @@ pub(crate) fn abort() -> ! {
 pub(crate) fn random_u64() -> u64 {
     let mut bytes = [0_u8; 8];
     // SAFETY: writes at most eight bytes into the array.
-    let got = unsafe {
-        libc::syscall(
-            libc::SYS_getrandom,
-            bytes.as_mut_ptr(),
-            bytes.len(),
-            libc::GRND_NONBLOCK,
-        )
-    };
+    let got = unsafe { libc::syscall(libc::SYS_getrandom, bytes.as_mut_ptr(), bytes.len(), libc::GRND_NONBLOCK) };
     if got == 8 {
         return u64::from_ne_bytes(bytes);
     }
@@ -151,14 +141,8 @@ pub(crate) fn exit_now(code: i32) -> ! {
 /// In a container its own control group is the root.
 pub(crate) fn total_memory() -> Option<u64> {
     let machine = number(c"/proc/meminfo", b"MemTotal:").and_then(|kib| kib.checked_mul(1024));
-    let groups = [
-        c"/sys/fs/cgroup/memory.max",
-        c"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    ];
-    let group = groups
-        .into_iter()
-        .filter_map(|file| number(file, b""))
-        .min();
+    let groups = [c"/sys/fs/cgroup/memory.max", c"/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let group = groups.into_iter().filter_map(|file| number(file, b"")).min();
     machine.into_iter().chain(group).min()
 }
 

@@ -39,11 +39,7 @@ pub(super) fn run(asked: fn(&Trap) -> Handled, trap: &Trap) -> Handled {
     if top == 0 || !SWITCHES || OWNER.load(Ordering::Relaxed) == thread || !consumes(thread) {
         return asked(trap);
     }
-    let mut question = Question {
-        asked,
-        trap,
-        answer: Handled::No,
-    };
+    let mut question = Question { asked, trap, answer: Handled::No };
     // SAFETY: no other thread is on that stack, and the question outlives the call.
     unsafe { on_stack(from_mut(&mut question).cast(), answer, top) };
     OWNER.store(0, Ordering::Release);
@@ -52,10 +48,7 @@ pub(super) fn run(asked: fn(&Trap) -> Handled, trap: &Trap) -> Handled {
 
 fn consumes(thread: u32) -> bool {
     for _ in 0..LOOKS {
-        if OWNER
-            .compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-        {
+        if OWNER.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return true;
         }
         // SAFETY: yields the processor.
@@ -75,11 +68,7 @@ struct Question<'a> {
 unsafe extern "C" fn answer(question: *mut c_void) {
     // SAFETY: a `Question` that is not used otherwise.
     let question = unsafe { &mut *question.cast::<Question<'_>>() };
-    let mut small = libc::stack_t {
-        ss_sp: null_mut(),
-        ss_flags: libc::SS_DISABLE,
-        ss_size: 0,
-    };
+    let mut small = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     let off = small;
     // The kernel sees this thread outside of its alternate stack, where the handler is still at work: what is stopped
     // from here on must not begin there again.
@@ -98,11 +87,7 @@ const SWITCHES: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64")
 /// `top` is aligned to 16, there is room below, and `function` takes the argument.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[unsafe(naked)]
-unsafe extern "C" fn on_stack(
-    argument: *mut c_void,
-    function: unsafe extern "C" fn(*mut c_void),
-    top: usize,
-) {
+unsafe extern "C" fn on_stack(argument: *mut c_void, function: unsafe extern "C" fn(*mut c_void), top: usize) {
     #[cfg(target_arch = "x86_64")]
     core::arch::naked_asm!(
         ".cfi_startproc",

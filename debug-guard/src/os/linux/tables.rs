@@ -7,9 +7,7 @@ pub(crate) fn unwinds_in_handlers() -> bool {
     let version = unsafe { libc::gnu_get_libc_version() };
     // SAFETY: the library's own, which ends in a zero and stays.
     let version = unsafe { core::ffi::CStr::from_ptr(version) };
-    version
-        .to_str()
-        .is_ok_and(|version| at_least(version, (2, 35)))
+    version.to_str().is_ok_and(|version| at_least(version, (2, 35)))
 }
 
 #[cfg(not(target_env = "gnu"))]

@@ -64,8 +64,7 @@ static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
 static MOVES: AtomicBool = AtomicBool::new(false);
 
 /// The watched regions, for the child after fork: base and bytes; base 0 = free.
-static WATCHED: [(AtomicUsize, AtomicUsize); 256] =
-    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
+static WATCHED: [(AtomicUsize, AtomicUsize); 256] = [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
 
 pub(super) struct Userfaultfd {
     pub(super) moves: bool,
@@ -73,11 +72,7 @@ pub(super) struct Userfaultfd {
 
 impl PageCalls for Userfaultfd {
     fn back_end(&self) -> BackEnd {
-        if self.moves {
-            BackEnd::UserfaultfdMove
-        } else {
-            BackEnd::UserfaultfdCopy
-        }
+        if self.moves { BackEnd::UserfaultfdMove } else { BackEnd::UserfaultfdCopy }
     }
 
     fn reserve(&self, bytes: usize) -> Result<usize, OsRefusal> {
@@ -101,12 +96,7 @@ impl PageCalls for Userfaultfd {
         unsafe { memory::unprotect(base, bytes) }
     }
 
-    unsafe fn provide(
-        &self,
-        base: usize,
-        bytes: usize,
-        pattern: Option<NonNull<u8>>,
-    ) -> Result<Content, OsRefusal> {
+    unsafe fn provide(&self, base: usize, bytes: usize, pattern: Option<NonNull<u8>>) -> Result<Content, OsRefusal> {
         let page = page_size();
         let Some(pattern) = pattern.filter(|_| bytes <= COPIED_PAGES * page) else {
             return zero(base, bytes).map(|()| Content::Zero);
@@ -147,15 +137,10 @@ fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefusal> {
             open()?;
         }
         if moves && !MOVES.load(Ordering::Relaxed) {
-            return Err(OsRefusal::Call {
-                call: "UFFDIO_API",
-                errno: libc::EINVAL,
-            });
+            return Err(OsRefusal::Call { call: "UFFDIO_API", errno: libc::EINVAL });
         }
-        let (place_base, place_bytes) = WATCHED
-            .iter()
-            .find(|(base, _)| base.load(Ordering::Relaxed) == 0)
-            .ok_or(OsRefusal::TooManyRegions)?;
+        let (place_base, place_bytes) =
+            WATCHED.iter().find(|(base, _)| base.load(Ordering::Relaxed) == 0).ok_or(OsRefusal::TooManyRegions)?;
         register(base, bytes)?;
         place_bytes.store(bytes, Ordering::Relaxed);
         place_base.store(base, Ordering::Relaxed);
@@ -164,10 +149,7 @@ fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefusal> {
 }
 
 fn forget(base: usize) {
-    if let Some((place, _)) = WATCHED
-        .iter()
-        .find(|(place, _)| place.load(Ordering::Relaxed) == base)
-    {
+    if let Some((place, _)) = WATCHED.iter().find(|(place, _)| place.load(Ordering::Relaxed) == base) {
         place.store(0, Ordering::Relaxed);
     }
 }
@@ -218,24 +200,14 @@ fn open() -> Result<(), OsRefusal> {
 
 fn open_with(features: u64) -> Result<c_int, OsRefusal> {
     // SAFETY: makes a descriptor.
-    let descriptor = unsafe {
-        libc::syscall(
-            libc::SYS_userfaultfd,
-            libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY,
-        )
-    } as c_int;
+    let descriptor =
+        unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY) } as c_int;
     if descriptor < 0 {
         return Err(memory::refused("userfaultfd"));
     }
-    let mut api = Api {
-        api: 0xAA,
-        features,
-        ioctls: 0,
-    };
+    let mut api = Api { api: 0xAA, features, ioctls: 0 };
     // SAFETY: the structure that this request takes.
-    let answer = memory::answer("UFFDIO_API", unsafe {
-        libc::ioctl(descriptor, API, from_mut(&mut api))
-    });
+    let answer = memory::answer("UFFDIO_API", unsafe { libc::ioctl(descriptor, API, from_mut(&mut api)) });
     if let Err(refusal) = answer {
         // SAFETY: opened above.
         let _ = unsafe { libc::close(descriptor) };
@@ -245,12 +217,7 @@ fn open_with(features: u64) -> Result<c_int, OsRefusal> {
 }
 
 fn register(base: usize, bytes: usize) -> Result<(), OsRefusal> {
-    let mut run = Register {
-        start: base as u64,
-        len: bytes as u64,
-        mode: REGISTER_MISSING,
-        ioctls: 0,
-    };
+    let mut run = Register { start: base as u64, len: bytes as u64, mode: REGISTER_MISSING, ioctls: 0 };
     // SAFETY: the structure that this request takes; the pages are empty.
     memory::answer("UFFDIO_REGISTER", unsafe { control(REGISTER, &mut run) })
 }
@@ -271,22 +238,13 @@ fn copy(to: usize, page: usize, pattern: NonNull<u8>) -> Result<(), OsRefusal> {
             _ => break,
         }
     }
-    Err(OsRefusal::Call {
-        call: "UFFDIO_COPY",
-        errno: last,
-    })
+    Err(OsRefusal::Call { call: "UFFDIO_COPY", errno: last })
 }
 
 /// # Safety
 /// The page at `to` is the caller's and not provided; of a page that moves, nothing is used any more.
 unsafe fn transfer(request: libc::Ioctl, to: usize, from: usize, page: usize) -> Result<(), c_int> {
-    let mut transfer = Transfer {
-        to: to as u64,
-        from: from as u64,
-        len: page as u64,
-        mode: DONT_WAKE,
-        done: 0,
-    };
+    let mut transfer = Transfer { to: to as u64, from: from as u64, len: page as u64, mode: DONT_WAKE, done: 0 };
     // SAFETY: the structure that these requests take; the pages may be changed.
     match unsafe { control(request, &mut transfer) } {
         0 => Ok(()),
@@ -306,10 +264,7 @@ unsafe fn control<T>(request: libc::Ioctl, argument: &mut T) -> c_int {
 fn zero(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     match fill(base, bytes) {
         Err(OsRefusal::Call { errno, .. }) if watch_anew(errno) => fill(base, bytes),
-        Err(OsRefusal::Call {
-            errno: libc::EBADF | libc::ENOTTY,
-            ..
-        }) => Err(OsRefusal::Lost),
+        Err(OsRefusal::Call { errno: libc::EBADF | libc::ENOTTY, .. }) => Err(OsRefusal::Lost),
         other => other,
     }
 }
@@ -319,12 +274,7 @@ fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     let mut done = 0;
     let mut last = 0;
     for _ in 0..TRIES {
-        let mut run = Zero {
-            start: (base + done) as u64,
-            len: (bytes - done) as u64,
-            mode: DONT_WAKE,
-            done: 0,
-        };
+        let mut run = Zero { start: (base + done) as u64, len: (bytes - done) as u64, mode: DONT_WAKE, done: 0 };
         // SAFETY: the structure that this request takes.
         let answer = unsafe { control(ZERO, &mut run) };
         if answer == 0 {
@@ -341,10 +291,7 @@ fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
         }
     }
     discard(base, done);
-    Err(OsRefusal::Call {
-        call: "UFFDIO_ZEROPAGE",
-        errno: last,
-    })
+    Err(OsRefusal::Call { call: "UFFDIO_ZEROPAGE", errno: last })
 }
 
 /// # Safety

@@ -64,10 +64,7 @@ pub(super) struct MemoryStatus {
 impl MemoryStatus {
     /// The system wants to see the length.
     pub(super) fn new() -> Self {
-        Self {
-            length: size_of::<Self>() as u32,
-            ..Self::default()
-        }
+        Self { length: size_of::<Self>() as u32, ..Self::default() }
     }
 }
 
@@ -165,12 +162,7 @@ pub(super) struct WideText<const ROOM: usize> {
 
 impl<const ROOM: usize> WideText<ROOM> {
     pub(super) const fn new() -> Self {
-        Self {
-            bytes: 0,
-            most: 0,
-            text: core::ptr::null(),
-            room: [0; ROOM],
-        }
+        Self { bytes: 0, most: 0, text: core::ptr::null(), room: [0; ROOM] }
     }
 
     pub(super) fn units(&self) -> &[u16] {
@@ -189,24 +181,10 @@ pub(super) struct RuntimeFunction {
 
 #[link(name = "kernel32")]
 unsafe extern "system" {
-    pub(super) fn VirtualAlloc(
-        address: *mut c_void,
-        bytes: usize,
-        kind: u32,
-        protection: u32,
-    ) -> *mut c_void;
+    pub(super) fn VirtualAlloc(address: *mut c_void, bytes: usize, kind: u32, protection: u32) -> *mut c_void;
     pub(super) fn VirtualFree(address: *mut c_void, bytes: usize, kind: u32) -> i32;
-    pub(super) fn VirtualProtect(
-        address: *mut c_void,
-        bytes: usize,
-        protection: u32,
-        former: *mut u32,
-    ) -> i32;
-    pub(super) fn VirtualQuery(
-        address: *const c_void,
-        about: *mut MemoryInformation,
-        bytes: usize,
-    ) -> usize;
+    pub(super) fn VirtualProtect(address: *mut c_void, bytes: usize, protection: u32, former: *mut u32) -> i32;
+    pub(super) fn VirtualQuery(address: *const c_void, about: *mut MemoryInformation, bytes: usize) -> usize;
     pub(super) fn ReadProcessMemory(
         process: *mut c_void,
         from: *const c_void,
@@ -236,11 +214,7 @@ unsafe extern "system" {
     pub(super) fn GlobalMemoryStatusEx(about: *mut MemoryStatus) -> i32;
     pub(super) fn AddVectoredExceptionHandler(first: u32, handler: VectoredHandler) -> *mut c_void;
     pub(super) fn RtlCaptureContext(context: *mut ThreadContext);
-    pub(super) fn RtlLookupFunctionEntry(
-        pc: usize,
-        base: *mut usize,
-        history: *mut c_void,
-    ) -> *const RuntimeFunction;
+    pub(super) fn RtlLookupFunctionEntry(pc: usize, base: *mut usize, history: *mut c_void) -> *const RuntimeFunction;
     pub(super) fn RtlVirtualUnwind(
         handler_kind: u32,
         base: usize,

@@ -5,9 +5,8 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::calls::{
-    ACCESS_VIOLATION, AddVectoredExceptionHandler, CONTINUE_EXECUTION, CONTINUE_SEARCH,
-    ExceptionPointers, GUARD_PAGE_VIOLATION, IN_PAGE_ERROR, PAGE_GUARD, ThreadContext,
-    VirtualProtect,
+    ACCESS_VIOLATION, AddVectoredExceptionHandler, CONTINUE_EXECUTION, CONTINUE_SEARCH, ExceptionPointers,
+    GUARD_PAGE_VIOLATION, IN_PAGE_ERROR, PAGE_GUARD, ThreadContext, VirtualProtect,
 };
 use super::caught;
 use super::memory::{self, keeping_error};
@@ -47,10 +46,7 @@ unsafe extern "system" fn on_exception(pointers: *mut ExceptionPointers) -> i32 
     // SAFETY: the system's own, for this call.
     let record = unsafe { &**record };
     // A stack overflow leaves little room.
-    if !matches!(
-        record.code,
-        ACCESS_VIOLATION | IN_PAGE_ERROR | GUARD_PAGE_VIOLATION
-    ) {
+    if !matches!(record.code, ACCESS_VIOLATION | IN_PAGE_ERROR | GUARD_PAGE_VIOLATION) {
         return CONTINUE_SEARCH;
     }
     // SAFETY: the registers of the stopped thread, this call's to change.
@@ -101,11 +97,6 @@ fn guard_again(address: usize) {
     let mut former = 0;
     // SAFETY: the protection that the page had before this access.
     keeping_error(|| unsafe {
-        VirtualProtect(
-            core::ptr::without_provenance_mut(address),
-            1,
-            about.protection | PAGE_GUARD,
-            &raw mut former,
-        )
+        VirtualProtect(core::ptr::without_provenance_mut(address), 1, about.protection | PAGE_GUARD, &raw mut former)
     });
 }

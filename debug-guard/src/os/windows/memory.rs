@@ -2,9 +2,8 @@ use core::ffi::c_void;
 use core::ptr::{null_mut, without_provenance, without_provenance_mut};
 
 use super::calls::{
-    GetCurrentProcess, GetLastError, MEM_COMMIT, MEM_DECOMMIT, MEM_FREE, MEM_RELEASE, MEM_RESERVE,
-    MemoryInformation, PAGE_NOACCESS, PAGE_READWRITE, ReadProcessMemory, SetLastError,
-    VirtualAlloc, VirtualFree, VirtualQuery,
+    GetCurrentProcess, GetLastError, MEM_COMMIT, MEM_DECOMMIT, MEM_FREE, MEM_RELEASE, MEM_RESERVE, MemoryInformation,
+    PAGE_NOACCESS, PAGE_READWRITE, ReadProcessMemory, SetLastError, VirtualAlloc, VirtualFree, VirtualQuery,
 };
 use crate::os::OsRefusal;
 
@@ -20,20 +19,13 @@ pub(super) fn keeping_error<R>(f: impl FnOnce() -> R) -> R {
 pub(super) fn refused(call: &'static str) -> OsRefusal {
     // SAFETY: asks for a number of the thread.
     let error = unsafe { GetLastError() };
-    OsRefusal::Call {
-        call,
-        errno: error.cast_signed(),
-    }
+    OsRefusal::Call { call, errno: error.cast_signed() }
 }
 
 pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
     // SAFETY: new addresses, chosen by the system.
     let base = unsafe { VirtualAlloc(null_mut(), bytes, MEM_RESERVE, PAGE_NOACCESS) };
-    if base.is_null() {
-        Err(refused("VirtualAlloc(MEM_RESERVE)"))
-    } else {
-        Ok(base.expose_provenance())
-    }
+    if base.is_null() { Err(refused("VirtualAlloc(MEM_RESERVE)")) } else { Ok(base.expose_provenance()) }
 }
 
 /// # Safety
@@ -49,19 +41,8 @@ pub(super) unsafe fn release(base: usize) {
 /// The addresses are the caller's, who no longer needs them to be inaccessible.
 pub(super) unsafe fn commit(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     // SAFETY: nobody needs these addresses to be inaccessible.
-    let pages = unsafe {
-        VirtualAlloc(
-            without_provenance_mut(base),
-            bytes,
-            MEM_COMMIT,
-            PAGE_READWRITE,
-        )
-    };
-    if pages.is_null() {
-        Err(refused("VirtualAlloc(MEM_COMMIT)"))
-    } else {
-        Ok(())
-    }
+    let pages = unsafe { VirtualAlloc(without_provenance_mut(base), bytes, MEM_COMMIT, PAGE_READWRITE) };
+    if pages.is_null() { Err(refused("VirtualAlloc(MEM_COMMIT)")) } else { Ok(()) }
 }
 
 /// # Safety
@@ -79,9 +60,8 @@ pub(super) fn information_at(address: usize) -> Option<MemoryInformation> {
     let mut about = MemoryInformation::default();
     let room = size_of::<MemoryInformation>();
     // SAFETY: writes into `about`, of this size.
-    let written = keeping_error(|| unsafe {
-        VirtualQuery(without_provenance::<c_void>(address), &raw mut about, room)
-    });
+    let written =
+        keeping_error(|| unsafe { VirtualQuery(without_provenance::<c_void>(address), &raw mut about, room) });
     (written == room && about.state != MEM_FREE).then_some(about)
 }
 
@@ -99,13 +79,7 @@ pub(super) fn copy_u64(address: usize) -> Option<u64> {
         let process = unsafe { GetCurrentProcess() };
         // SAFETY: writes into `value` and `read` alone; an unreadable address is answered.
         unsafe {
-            ReadProcessMemory(
-                process,
-                without_provenance::<c_void>(address),
-                (&raw mut value).cast(),
-                8,
-                &raw mut read,
-            )
+            ReadProcessMemory(process, without_provenance::<c_void>(address), (&raw mut value).cast(), 8, &raw mut read)
         }
     });
     (read == 8).then_some(value)
@@ -117,20 +91,11 @@ pub(crate) fn readable(address: usize) -> bool {
 
 pub(crate) const fn describe(_call: &str, error: i32) -> (&'static str, &'static str) {
     match error {
-        5 => (
-            "ERROR_ACCESS_DENIED",
-            "a security policy forbids it, or, under Wine, the host has no mapping left",
-        ),
-        8 => (
-            "ERROR_NOT_ENOUGH_MEMORY",
-            "out of memory: guard fewer blocks",
-        ),
+        5 => ("ERROR_ACCESS_DENIED", "a security policy forbids it, or, under Wine, the host has no mapping left"),
+        8 => ("ERROR_NOT_ENOUGH_MEMORY", "out of memory: guard fewer blocks"),
         87 => ("ERROR_INVALID_PARAMETER", "reserve fewer pages"),
         487 => ("ERROR_INVALID_ADDRESS", "reserve fewer pages"),
-        1455 => (
-            "ERROR_COMMITMENT_LIMIT",
-            "the paging file is too small: enlarge it, or guard fewer blocks",
-        ),
+        1455 => ("ERROR_COMMITMENT_LIMIT", "the paging file is too small: enlarge it, or guard fewer blocks"),
         _ => ("see System Error Codes", "use cookies"),
     }
 }

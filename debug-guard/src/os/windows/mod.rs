@@ -21,8 +21,8 @@ pub(crate) use handler::install_fault_handler;
 pub(crate) use memory::{describe, readable};
 pub(crate) use modules::mapping_at;
 pub(crate) use process::{
-    abort, at_exit, exit_now, forks, is_terminal, page_size, pause, process_id, random_u64,
-    thread_id, thread_name, total_memory, without_forks, write,
+    abort, at_exit, exit_now, forks, is_terminal, page_size, pause, process_id, random_u64, thread_id, thread_name,
+    total_memory, without_forks, write,
 };
 pub(crate) use read::{CATCHES_READS, read_u64, read_u64_by_kernel};
 pub(crate) use stack::running_stack;

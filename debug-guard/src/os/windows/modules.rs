@@ -1,9 +1,7 @@
 use core::ffi::c_void;
 use core::ptr::without_provenance;
 
-use super::calls::{
-    FILE_NAME, GetCurrentProcess, MEM_IMAGE, MEM_MAPPED, NtQueryVirtualMemory, WideText,
-};
+use super::calls::{FILE_NAME, GetCurrentProcess, MEM_IMAGE, MEM_MAPPED, NtQueryVirtualMemory, WideText};
 use super::memory::{information_at, keeping_error};
 use super::read::read_u64;
 use super::text;
@@ -31,11 +29,7 @@ pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>>
         end: start.wrapping_add(bytes),
         offset: start.wrapping_sub(about.allocation_base) as u64,
         base: module,
-        name: if is_file {
-            file_name(address, text)
-        } else {
-            ""
-        },
+        name: if is_file { file_name(address, text) } else { "" },
     })
 }
 
@@ -87,10 +81,7 @@ mod tests {
             std::string::String::from(as_text(&units, &mut text[..room]))
         };
         assert_eq!(told(r"\??\Z:\a\b.exe", 128), r"Z:\a\b.exe");
-        assert_eq!(
-            told(r"\Device\HarddiskVolume3\b.dll", 128),
-            r"\\?\GLOBALROOT\Device\HarddiskVolume3\b.dll"
-        );
+        assert_eq!(told(r"\Device\HarddiskVolume3\b.dll", 128), r"\\?\GLOBALROOT\Device\HarddiskVolume3\b.dll");
         assert_eq!(told(r"\??\Z:\ü.exe", 128), r"Z:\ü.exe");
         assert_eq!(told(r"\??\Z:\ü.exe", 4), r"Z:\", "no half of a letter");
         assert_eq!(told("", 0), "");
@@ -102,20 +93,14 @@ mod tests {
         let mut text = [0; 512];
         let mapping = mapping_at(code, &mut text).expect("code is mapped");
         assert!((mapping.start..mapping.end).contains(&code));
-        assert!(
-            mapping.name.contains("debug_guard") && mapping.name.ends_with(".exe"),
-            "{mapping:?}"
-        );
+        assert!(mapping.name.contains("debug_guard") && mapping.name.ends_with(".exe"), "{mapping:?}");
         let base = mapping.base.expect("of a module");
         assert_eq!((mapping.start, mapping.offset), (base, 0));
         // Data is in the same module, and in another region of pages.
         static DATA: std::sync::Mutex<u64> = std::sync::Mutex::new(0);
         let data = core::ptr::from_ref(&DATA).addr();
         assert!((mapping.start..mapping.end).contains(&data), "{mapping:?}");
-        assert_ne!(
-            information_at(data).map(|about| about.base),
-            information_at(code).map(|about| about.base)
-        );
+        assert_ne!(information_at(data).map(|about| about.base), information_at(code).map(|about| about.base));
         assert!(std::fs::metadata(mapping.name).is_ok(), "{mapping:?}");
         assert_eq!(mapping_at(8, &mut [0; 64]), None);
         let local = 0_u8;

@@ -3,10 +3,9 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::calls::{
-    self, CloseHandle, GetConsoleMode, GetCurrentProcess, GetCurrentProcessId, GetCurrentThreadId,
-    GetStdHandle, GetSystemInfo, GlobalMemoryStatusEx, MemoryStatus, NtQueryInformationThread,
-    OpenThread, QUERY_THREAD, STANDARD_ERROR, STANDARD_OUTPUT, Sleep, SystemInformation,
-    THREAD_NAME, TerminateProcess, WideText, WriteFile,
+    self, CloseHandle, GetConsoleMode, GetCurrentProcess, GetCurrentProcessId, GetCurrentThreadId, GetStdHandle,
+    GetSystemInfo, GlobalMemoryStatusEx, MemoryStatus, NtQueryInformationThread, OpenThread, QUERY_THREAD,
+    STANDARD_ERROR, STANDARD_OUTPUT, Sleep, SystemInformation, THREAD_NAME, TerminateProcess, WideText, WriteFile,
 };
 use super::memory::keeping_error;
 
@@ -75,8 +74,7 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
             let count = u32::try_from(left.len()).unwrap_or(u32::MAX);
             let mut written = 0;
             // SAFETY: the bytes are borrowed; what is no file is answered.
-            let done =
-                unsafe { WriteFile(file, left.as_ptr(), count, &raw mut written, null_mut()) };
+            let done = unsafe { WriteFile(file, left.as_ptr(), count, &raw mut written, null_mut()) };
             if done == 0 || written == 0 {
                 break;
             }

@@ -10,13 +10,13 @@ use std::{format, println};
 use testkit::{Child, Crash, Finished};
 
 use super::calls::{
-    self, ACCESS_VIOLATION, AddVectoredExceptionHandler, CONTINUE_EXECUTION, CONTINUE_SEARCH,
-    ExceptionPointers, MEM_COMMIT, MEM_RESERVE, PAGE_GUARD, PAGE_READWRITE,
+    self, ACCESS_VIOLATION, AddVectoredExceptionHandler, CONTINUE_EXECUTION, CONTINUE_SEARCH, ExceptionPointers,
+    MEM_COMMIT, MEM_RESERVE, PAGE_GUARD, PAGE_READWRITE,
 };
 use super::memory::{commit, information_at, release, reserve};
 use super::{
-    UnwindContext, install_fault_handler, page_calls, page_size, process_id, random_u64, read_u64,
-    read_u64_by_kernel, readable, running_stack, thread_id, thread_name, total_memory,
+    UnwindContext, install_fault_handler, page_calls, page_size, process_id, random_u64, read_u64, read_u64_by_kernel,
+    readable, running_stack, thread_id, thread_name, total_memory,
 };
 use crate::call_sites::walk_from;
 use crate::mode::BackEnd;
@@ -25,15 +25,9 @@ use crate::os::{Access, BackEnds, Content, Handled, OsRefusal, Region, Trap};
 // What the tests call beyond what the guard does.
 #[link(name = "kernel32")]
 unsafe extern "system" {
-    fn SetUnhandledExceptionFilter(
-        filter: unsafe extern "system" fn(*mut ExceptionPointers) -> i32,
-    ) -> *mut c_void;
+    fn SetUnhandledExceptionFilter(filter: unsafe extern "system" fn(*mut ExceptionPointers) -> i32) -> *mut c_void;
     fn ConvertThreadToFiber(data: *mut c_void) -> *mut c_void;
-    fn CreateFiber(
-        bytes: usize,
-        start: unsafe extern "system" fn(*mut c_void),
-        data: *mut c_void,
-    ) -> *mut c_void;
+    fn CreateFiber(bytes: usize, start: unsafe extern "system" fn(*mut c_void), data: *mut c_void) -> *mut c_void;
     fn SwitchToFiber(fiber: *mut c_void);
     fn DeleteFiber(fiber: *mut c_void);
 }
@@ -84,11 +78,7 @@ fn judge(trap: &Trap) -> Handled {
     let access = ACCESSES.iter().position(|one| Some(*one) == trap.access);
     ACCESS.store(access.map_or(0, |place| place + 1), Ordering::Relaxed);
     let told = trap.pc != 0 && trap.stack != 0;
-    if told && trap.access != Some(Access::Execute) && region.land(page, false) {
-        Handled::Resume
-    } else {
-        Handled::No
-    }
+    if told && trap.access != Some(Access::Execute) && region.land(page, false) { Handled::Resume } else { Handled::No }
 }
 
 /// How many accesses `f` was stopped at, and what and where the last was.
@@ -96,11 +86,7 @@ fn stopped(f: impl FnOnce()) -> (usize, Option<Access>, usize) {
     let before = TRAPS.load(Ordering::Relaxed);
     f();
     let access = ACCESS.load(Ordering::Relaxed).checked_sub(1);
-    (
-        TRAPS.load(Ordering::Relaxed) - before,
-        access.map(|place| ACCESSES[place]),
-        LAST.load(Ordering::Relaxed),
-    )
+    (TRAPS.load(Ordering::Relaxed) - before, access.map(|place| ACCESSES[place]), LAST.load(Ordering::Relaxed))
 }
 
 fn provide(region: &Region, first: usize, count: usize) {
@@ -126,130 +112,104 @@ fn poke(address: usize, value: u8) {
 
 #[test]
 fn wn2_an_access_is_stopped_at_its_byte_and_told_as_what_it_is() {
-    went_on(child(
-        "os::system::tests::wn2_an_access_is_stopped_at_its_byte_and_told_as_what_it_is",
-        || {
-            install_fault_handler(judge).expect("a handler");
-            let (region, page) = (region(9), page_size());
-            provide(region, 1, 1);
-            provide(region, 4, 2);
-            let [first, two] = [region.address_of(1), region.address_of(4)];
-            for (at, value) in [(first, 1), (first + page - 1, 2), (two + 2 * page - 1, 3)] {
-                assert_eq!(stopped(|| poke(at, value)).0, 0, "it is provided");
-                assert_eq!(peek(at), value);
-            }
-            let behind = first + page + 5;
-            assert_eq!(
-                stopped(|| assert_eq!(peek(behind), 0)),
-                (1, Some(Access::Read), behind)
-            );
-            assert_eq!(
-                stopped(|| poke(first - 1, 7)),
-                (1, Some(Access::Write), first - 1)
-            );
-            assert_eq!(peek(first - 1), 7, "it landed");
-            for (at, access) in [(first + 9, Access::Read), (first + 17, Access::Write)] {
-                revoke(region, 1, 1);
-                let seen = stopped(|| match access {
-                    Access::Read => assert_eq!(peek(at), 0),
-                    _ => poke(at, 1),
-                });
-                assert_eq!(seen, (1, Some(access), at), "after its end");
-            }
+    went_on(child("os::system::tests::wn2_an_access_is_stopped_at_its_byte_and_told_as_what_it_is", || {
+        install_fault_handler(judge).expect("a handler");
+        let (region, page) = (region(9), page_size());
+        provide(region, 1, 1);
+        provide(region, 4, 2);
+        let [first, two] = [region.address_of(1), region.address_of(4)];
+        for (at, value) in [(first, 1), (first + page - 1, 2), (two + 2 * page - 1, 3)] {
+            assert_eq!(stopped(|| poke(at, value)).0, 0, "it is provided");
+            assert_eq!(peek(at), value);
+        }
+        let behind = first + page + 5;
+        assert_eq!(stopped(|| assert_eq!(peek(behind), 0)), (1, Some(Access::Read), behind));
+        assert_eq!(stopped(|| poke(first - 1, 7)), (1, Some(Access::Write), first - 1));
+        assert_eq!(peek(first - 1), 7, "it landed");
+        for (at, access) in [(first + 9, Access::Read), (first + 17, Access::Write)] {
             revoke(region, 1, 1);
-            provide(region, 1, 1);
-            assert_eq!([peek(first + 17), peek(first)], [0; 2], "it is a new page");
-            assert_eq!(peek(two + 2 * page - 1), 3, "nobody touched the others");
-        },
-    ));
+            let seen = stopped(|| match access {
+                Access::Read => assert_eq!(peek(at), 0),
+                _ => poke(at, 1),
+            });
+            assert_eq!(seen, (1, Some(access), at), "after its end");
+        }
+        revoke(region, 1, 1);
+        provide(region, 1, 1);
+        assert_eq!([peek(first + 17), peek(first)], [0; 2], "it is a new page");
+        assert_eq!(peek(two + 2 * page - 1), 3, "nobody touched the others");
+    }));
 }
 
 #[test]
 fn wn2_a_jump_into_a_page_is_told_as_one() {
-    let ended = child(
-        "os::system::tests::wn2_a_jump_into_a_page_is_told_as_one",
-        || {
-            fn told(trap: &Trap) -> Handled {
-                let _ = judge(trap);
-                println!("{:?} at {:#x}", trap.access, trap.address);
-                Handled::No
-            }
-            install_fault_handler(told).expect("a handler");
-            let region = region(4);
-            provide(region, 1, 1);
-            println!("jumps to {:#x}", region.address_of(1));
-            // SAFETY: none: the processor stops it.
-            let nowhere: extern "C" fn() = unsafe { core::mem::transmute(region.address_of(1)) };
-            nowhere();
-        },
-    );
+    let ended = child("os::system::tests::wn2_a_jump_into_a_page_is_told_as_one", || {
+        fn told(trap: &Trap) -> Handled {
+            let _ = judge(trap);
+            println!("{:?} at {:#x}", trap.access, trap.address);
+            Handled::No
+        }
+        install_fault_handler(told).expect("a handler");
+        let region = region(4);
+        provide(region, 1, 1);
+        println!("jumps to {:#x}", region.address_of(1));
+        // SAFETY: none: the processor stops it.
+        let nowhere: extern "C" fn() = unsafe { core::mem::transmute(region.address_of(1)) };
+        nowhere();
+    });
     let Some(ended) = ended else { return };
     ended.assert_crash(Crash::AccessViolation);
     let (_, at) = ended.stdout.split_once("jumps to ").expect("it began");
     let at = at.lines().next().expect("an address");
-    assert!(
-        ended.stdout.contains(&format!("Some(Execute) at {at}")),
-        "{ended}"
-    );
+    assert!(ended.stdout.contains(&format!("Some(Execute) at {at}")), "{ended}");
 }
 
 #[test]
 fn reading_where_nothing_may_be_is_answered() {
-    went_on(child(
-        "os::system::tests::reading_where_nothing_may_be_is_answered",
-        || {
-            let bytes: [u8; 17] = core::array::from_fn(|i| i as u8);
-            let text = core::ptr::from_ref(&bytes).expose_provenance();
-            for with_handler in [false, true] {
-                if with_handler {
-                    install_fault_handler(judge).expect("a handler");
-                }
-                let three = u64::from_ne_bytes([3, 4, 5, 6, 7, 8, 9, 10]);
-                assert_eq!(read_u64(text + 3), Some(three), "not aligned");
-                assert_eq!(read_u64_by_kernel(text + 3), Some(three));
-                for address in [0, 1, 8, 4095, usize::MAX / 3 * 2, usize::MAX - 7] {
-                    assert_eq!(read_u64(address), None, "{address:#x}, {with_handler}");
-                    assert_eq!(read_u64_by_kernel(address), None, "{address:#x}");
-                }
-                let region = region(4);
-                provide(region, 1, 1);
-                let end = region.address_of(2);
-                let seen = stopped(|| {
-                    assert_eq!(read_u64(end - 8), Some(0));
-                    assert_eq!([read_u64(end - 7), read_u64(end)], [None; 2]);
-                });
-                assert_eq!(seen.0, 0, "nobody is asked about a reading that may fail");
-                assert!(readable(end - 8) && !readable(end - 7));
+    went_on(child("os::system::tests::reading_where_nothing_may_be_is_answered", || {
+        let bytes: [u8; 17] = core::array::from_fn(|i| i as u8);
+        let text = core::ptr::from_ref(&bytes).expose_provenance();
+        for with_handler in [false, true] {
+            if with_handler {
+                install_fault_handler(judge).expect("a handler");
             }
-        },
-    ));
+            let three = u64::from_ne_bytes([3, 4, 5, 6, 7, 8, 9, 10]);
+            assert_eq!(read_u64(text + 3), Some(three), "not aligned");
+            assert_eq!(read_u64_by_kernel(text + 3), Some(three));
+            for address in [0, 1, 8, 4095, usize::MAX / 3 * 2, usize::MAX - 7] {
+                assert_eq!(read_u64(address), None, "{address:#x}, {with_handler}");
+                assert_eq!(read_u64_by_kernel(address), None, "{address:#x}");
+            }
+            let region = region(4);
+            provide(region, 1, 1);
+            let end = region.address_of(2);
+            let seen = stopped(|| {
+                assert_eq!(read_u64(end - 8), Some(0));
+                assert_eq!([read_u64(end - 7), read_u64(end)], [None; 2]);
+            });
+            assert_eq!(seen.0, 0, "nobody is asked about a reading that may fail");
+            assert!(readable(end - 8) && !readable(end - 7));
+        }
+    }));
 }
 
 #[test]
 fn a_read_leaves_the_page_that_guards_a_stack() {
-    went_on(child(
-        "os::system::tests::a_read_leaves_the_page_that_guards_a_stack",
-        || {
-            install_fault_handler(judge).expect("a handler");
-            // SAFETY: new addresses.
-            let page = unsafe {
-                calls::VirtualAlloc(
-                    null_mut(),
-                    page_size(),
-                    MEM_RESERVE | MEM_COMMIT,
-                    PAGE_READWRITE | PAGE_GUARD,
-                )
-            };
-            let page = page.expose_provenance();
-            let protection = || information_at(page).expect("it is mapped").protection;
-            let guarded = protection();
-            assert_eq!(guarded, PAGE_READWRITE | PAGE_GUARD);
-            for _ in 0..2 {
-                assert_eq!(read_u64(page + 64), None);
-                assert_eq!(protection(), guarded, "it still is one");
-            }
-        },
-    ));
+    went_on(child("os::system::tests::a_read_leaves_the_page_that_guards_a_stack", || {
+        install_fault_handler(judge).expect("a handler");
+        // SAFETY: new addresses.
+        let page = unsafe {
+            calls::VirtualAlloc(null_mut(), page_size(), MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE | PAGE_GUARD)
+        };
+        let page = page.expose_provenance();
+        let protection = || information_at(page).expect("it is mapped").protection;
+        let guarded = protection();
+        assert_eq!(guarded, PAGE_READWRITE | PAGE_GUARD);
+        for _ in 0..2 {
+            assert_eq!(read_u64(page + 64), None);
+            assert_eq!(protection(), guarded, "it still is one");
+        }
+    }));
 }
 
 /// A page that cannot be touched and is not ours.
@@ -277,26 +237,23 @@ unsafe extern "system" fn repairs(pointers: *mut ExceptionPointers) -> i32 {
 
 #[test]
 fn wn3_another_vectored_handler_gets_what_is_not_the_guards() {
-    went_on(child(
-        "os::system::tests::wn3_another_vectored_handler_gets_what_is_not_the_guards",
-        || {
-            // SAFETY: a function that stays.
-            let handle = unsafe { AddVectoredExceptionHandler(0, repairs) };
-            assert!(!handle.is_null());
-            install_fault_handler(judge).expect("a handler");
-            let (region, page) = (region(4), somebody_elses());
-            assert_eq!(stopped(|| poke(page + 8, 9)).0, 0, "not the guard's");
-            assert_eq!((CALLED.load(Ordering::Relaxed), peek(page + 8)), (1, 9));
-            assert_eq!(stopped(|| poke(region.base(), 1)).0, 1, "the guard's");
-            assert_eq!(CALLED.load(Ordering::Relaxed), 1);
-            // A second installation changes nothing.
-            install_fault_handler(|_| Handled::No).expect("a handler");
-            assert_eq!(stopped(|| poke(region.address_of(1), 1)).0, 1);
-            // Panics are exceptions too, and pass.
-            let caught = std::panic::catch_unwind(|| std::panic!("goes on"));
-            assert!(caught.is_err());
-        },
-    ));
+    went_on(child("os::system::tests::wn3_another_vectored_handler_gets_what_is_not_the_guards", || {
+        // SAFETY: a function that stays.
+        let handle = unsafe { AddVectoredExceptionHandler(0, repairs) };
+        assert!(!handle.is_null());
+        install_fault_handler(judge).expect("a handler");
+        let (region, page) = (region(4), somebody_elses());
+        assert_eq!(stopped(|| poke(page + 8, 9)).0, 0, "not the guard's");
+        assert_eq!((CALLED.load(Ordering::Relaxed), peek(page + 8)), (1, 9));
+        assert_eq!(stopped(|| poke(region.base(), 1)).0, 1, "the guard's");
+        assert_eq!(CALLED.load(Ordering::Relaxed), 1);
+        // A second installation changes nothing.
+        install_fault_handler(|_| Handled::No).expect("a handler");
+        assert_eq!(stopped(|| poke(region.address_of(1), 1)).0, 1);
+        // Panics are exceptions too, and pass.
+        let caught = std::panic::catch_unwind(|| std::panic!("goes on"));
+        assert!(caught.is_err());
+    }));
 }
 
 #[test]
@@ -305,15 +262,12 @@ fn wn3_the_filter_of_unhandled_exceptions_gets_what_is_not_the_guards() {
         println!("filtered");
         super::exit_now(7)
     }
-    let ended = child(
-        "os::system::tests::wn3_the_filter_of_unhandled_exceptions_gets_what_is_not_the_guards",
-        || {
-            install_fault_handler(judge).expect("a handler");
-            // SAFETY: a function that stays.
-            unsafe { SetUnhandledExceptionFilter(filter) };
-            poke(somebody_elses(), 1);
-        },
-    );
+    let ended = child("os::system::tests::wn3_the_filter_of_unhandled_exceptions_gets_what_is_not_the_guards", || {
+        install_fault_handler(judge).expect("a handler");
+        // SAFETY: a function that stays.
+        unsafe { SetUnhandledExceptionFilter(filter) };
+        poke(somebody_elses(), 1);
+    });
     let Some(ended) = ended else { return };
     ended.assert_code(7);
     assert!(ended.stdout.contains("filtered"), "{ended}");
@@ -321,13 +275,10 @@ fn wn3_the_filter_of_unhandled_exceptions_gets_what_is_not_the_guards() {
 
 #[test]
 fn wn3_without_another_handler_the_process_ends_by_its_exception() {
-    let ended = child(
-        "os::system::tests::wn3_without_another_handler_the_process_ends_by_its_exception",
-        || {
-            install_fault_handler(judge).expect("a handler");
-            poke(somebody_elses(), 1);
-        },
-    );
+    let ended = child("os::system::tests::wn3_without_another_handler_the_process_ends_by_its_exception", || {
+        install_fault_handler(judge).expect("a handler");
+        poke(somebody_elses(), 1);
+    });
     let Some(ended) = ended else { return };
     ended.assert_crash(Crash::AccessViolation);
     assert!(!ended.stdout.contains("went on"), "{ended}");
@@ -342,20 +293,13 @@ fn wn3_a_fault_in_the_handler_ends_the_process_and_does_not_hang() {
         }
         Handled::No
     }
-    let ended = child(
-        "os::system::tests::wn3_a_fault_in_the_handler_ends_the_process_and_does_not_hang",
-        || {
-            install_fault_handler(careless).expect("a handler");
-            poke(region(4).base(), 1);
-        },
-    );
+    let ended = child("os::system::tests::wn3_a_fault_in_the_handler_ends_the_process_and_does_not_hang", || {
+        install_fault_handler(careless).expect("a handler");
+        poke(region(4).base(), 1);
+    });
     let Some(ended) = ended else { return };
     ended.assert_crash(Crash::AccessViolation);
-    assert_eq!(
-        ended.stdout.matches("in the handler").count(),
-        2,
-        "the second is the fault itself: {ended}"
-    );
+    assert_eq!(ended.stdout.matches("in the handler").count(), 2, "the second is the fault itself: {ended}");
 }
 
 /// Wine ends no more than the thread: another one ends the process then.
@@ -367,66 +311,54 @@ fn wn3_an_overflow_of_the_stack_is_passed_on() {
         let room = core::hint::black_box([n; 64]);
         deeper(n + 1) + room[n % 64]
     }
-    let ended = child(
-        "os::system::tests::wn3_an_overflow_of_the_stack_is_passed_on",
-        || {
-            install_fault_handler(judge).expect("a handler");
-            std::thread::spawn(|| {
-                std::thread::sleep(Duration::from_secs(3));
-                super::exit_now(LATE);
-            });
-            deeper(0);
-        },
-    );
+    let ended = child("os::system::tests::wn3_an_overflow_of_the_stack_is_passed_on", || {
+        install_fault_handler(judge).expect("a handler");
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(3));
+            super::exit_now(LATE);
+        });
+        deeper(0);
+    });
     let Some(ended) = ended else { return };
-    assert!(
-        ended.crashed(Crash::StackOverflow) || ended.code == Some(LATE),
-        "{ended}"
-    );
+    assert!(ended.crashed(Crash::StackOverflow) || ended.code == Some(LATE), "{ended}");
     // By the handler of Rust's runtime, which comes after the guard's.
     assert!(ended.stderr.contains("has overflowed its stack"), "{ended}");
 }
 
 #[test]
 fn the_running_stack_is_the_threads_own_or_a_fibers() {
-    went_on(child(
-        "os::system::tests::the_running_stack_is_the_threads_own_or_a_fibers",
-        || {
-            static MAIN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-            static SEEN: AtomicUsize = AtomicUsize::new(0);
-            unsafe extern "system" fn fiber(_: *mut c_void) {
-                let local = 0_u8;
-                let (low, high) = running_stack();
-                let here = core::ptr::from_ref(&local).addr();
-                assert!((low..high).contains(&here));
-                SEEN.store(high, Ordering::Relaxed);
-                // SAFETY: the fiber that started this one.
-                unsafe { SwitchToFiber(MAIN.load(Ordering::Relaxed)) };
-            }
+    went_on(child("os::system::tests::the_running_stack_is_the_threads_own_or_a_fibers", || {
+        static MAIN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+        static SEEN: AtomicUsize = AtomicUsize::new(0);
+        unsafe extern "system" fn fiber(_: *mut c_void) {
             let local = 0_u8;
-            let here = core::ptr::from_ref(&local).addr();
             let (low, high) = running_stack();
+            let here = core::ptr::from_ref(&local).addr();
             assert!((low..high).contains(&here));
-            assert!(read_u64_by_kernel(high - 8).is_some(), "it ends there");
-            // SAFETY: this thread is none yet.
-            MAIN.store(
-                unsafe { ConvertThreadToFiber(null_mut()) },
-                Ordering::Relaxed,
-            );
-            // SAFETY: a function that stays.
-            let other = unsafe { CreateFiber(1 << 16, fiber, null_mut()) };
-            // SAFETY: made above.
-            unsafe { SwitchToFiber(other) };
-            // SAFETY: it does not run.
-            unsafe { DeleteFiber(other) };
-            assert!(![0, high].contains(&SEEN.load(Ordering::Relaxed)));
-            assert_eq!(running_stack(), (low, high));
-        },
-    ));
+            SEEN.store(high, Ordering::Relaxed);
+            // SAFETY: the fiber that started this one.
+            unsafe { SwitchToFiber(MAIN.load(Ordering::Relaxed)) };
+        }
+        let local = 0_u8;
+        let here = core::ptr::from_ref(&local).addr();
+        let (low, high) = running_stack();
+        assert!((low..high).contains(&here));
+        assert!(read_u64_by_kernel(high - 8).is_some(), "it ends there");
+        // SAFETY: this thread is none yet.
+        MAIN.store(unsafe { ConvertThreadToFiber(null_mut()) }, Ordering::Relaxed);
+        // SAFETY: a function that stays.
+        let other = unsafe { CreateFiber(1 << 16, fiber, null_mut()) };
+        // SAFETY: made above.
+        unsafe { SwitchToFiber(other) };
+        // SAFETY: it does not run.
+        unsafe { DeleteFiber(other) };
+        assert!(![0, high].contains(&SEEN.load(Ordering::Relaxed)));
+        assert_eq!(running_stack(), (low, high));
+    }));
 }
 
-/// Code without unwind tables: a function that leaves its second argument at its stack pointer and calls its first, and, behind, one
-/// that reads a byte and calls nothing.
+/// Code without unwind tables: a function that leaves its second argument at its stack pointer and calls its first,
+/// and, behind, one that reads a byte and calls nothing.
 fn code_without_tables() -> usize {
     const PAGE_EXECUTE_READWRITE: u32 = 0x40;
     const CALLS: [u8; LEAF] = [
@@ -438,23 +370,14 @@ fn code_without_tables() -> usize {
     ];
     const READS: [u8; 4] = [0x0f, 0xb6, 0x01, 0xc3]; // movzx eax, byte ptr [rcx]; ret
     // SAFETY: new addresses.
-    let page = unsafe {
-        calls::VirtualAlloc(
-            null_mut(),
-            page_size(),
-            MEM_RESERVE | MEM_COMMIT,
-            PAGE_EXECUTE_READWRITE,
-        )
-    };
+    let page =
+        unsafe { calls::VirtualAlloc(null_mut(), page_size(), MEM_RESERVE | MEM_COMMIT, PAGE_EXECUTE_READWRITE) };
     let page = page.cast::<u8>();
     assert!(!page.is_null());
     // SAFETY: the new page.
     unsafe { page.copy_from_nonoverlapping(CALLS.as_ptr(), LEAF) };
     // SAFETY: within the new page.
-    unsafe {
-        page.add(LEAF)
-            .copy_from_nonoverlapping(READS.as_ptr(), READS.len())
-    };
+    unsafe { page.add(LEAF).copy_from_nonoverlapping(READS.as_ptr(), READS.len()) };
     page.expose_provenance()
 }
 
@@ -477,8 +400,7 @@ fn a_function_without_tables_that_called_ends_the_walk() {
     }
     let code = code_without_tables();
     // SAFETY: the function of that type.
-    let calls: extern "C" fn(extern "C" fn(), extern "C" fn()) =
-        unsafe { core::mem::transmute(code) };
+    let calls: extern "C" fn(extern "C" fn(), extern "C" fn()) = unsafe { core::mem::transmute(code) };
     calls(walks, innocent);
     let last = LAST_PC.load(Ordering::Relaxed);
     assert!((code..code + LEAF).contains(&last), "{last:#x}, {code:#x}");
@@ -499,21 +421,15 @@ fn a_function_without_tables_that_was_stopped_is_a_leaf() {
         LAST_PC.store(frames[1], Ordering::Relaxed);
         judge(trap)
     }
-    went_on(child(
-        "os::system::tests::a_function_without_tables_that_was_stopped_is_a_leaf",
-        || {
-            install_fault_handler(sees).expect("a handler");
-            let code = code_without_tables();
-            let region = region(4);
-            assert_eq!(calls_leaf(code, region.address_of(1)), 0);
-            let caller = LAST_PC.load(Ordering::Relaxed);
-            let function = calls_leaf as *const () as usize;
-            assert!(
-                (function..function + 256).contains(&caller),
-                "{caller:#x}, {function:#x}"
-            );
-        },
-    ));
+    went_on(child("os::system::tests::a_function_without_tables_that_was_stopped_is_a_leaf", || {
+        install_fault_handler(sees).expect("a handler");
+        let code = code_without_tables();
+        let region = region(4);
+        assert_eq!(calls_leaf(code, region.address_of(1)), 0);
+        let caller = LAST_PC.load(Ordering::Relaxed);
+        let function = calls_leaf as *const () as usize;
+        assert!((function..function + 256).contains(&caller), "{caller:#x}, {function:#x}");
+    }));
 }
 
 #[test]
@@ -522,12 +438,7 @@ fn wn5_the_back_ends_are_those_of_the_system() {
     let found = BackEnds::probe();
     assert_eq!(found.best(), BackEnd::VirtualAlloc);
     assert_eq!(found.refusals().count(), 0);
-    for other in [
-        BackEnd::UserfaultfdMove,
-        BackEnd::UserfaultfdCopy,
-        BackEnd::GuardMarkers,
-        BackEnd::Mprotect,
-    ] {
+    for other in [BackEnd::UserfaultfdMove, BackEnd::UserfaultfdCopy, BackEnd::GuardMarkers, BackEnd::Mprotect] {
         assert_eq!(found.refusal(other), Some(OsRefusal::Unavailable));
         assert!(page_calls(other).is_none());
     }
@@ -535,11 +446,7 @@ fn wn5_the_back_ends_are_those_of_the_system() {
     for pages in [usize::MAX, usize::MAX / page_size(), 1 << 40] {
         let refusal = Region::reserve(calls, pages).err().expect("so many");
         let said = format!("{refusal}");
-        assert!(
-            said.starts_with("VirtualAlloc(MEM_RESERVE) failed with error ")
-                && said.contains("(ERROR_"),
-            "{said}"
-        );
+        assert!(said.starts_with("VirtualAlloc(MEM_RESERVE) failed with error ") && said.contains("(ERROR_"), "{said}");
     }
 }
 

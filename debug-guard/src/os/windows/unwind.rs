@@ -1,8 +1,6 @@
 use core::ptr::{NonNull, null_mut};
 
-use super::calls::{
-    RtlCaptureContext, RtlLookupFunctionEntry, RtlVirtualUnwind, RuntimeFunction, ThreadContext,
-};
+use super::calls::{RtlCaptureContext, RtlLookupFunctionEntry, RtlVirtualUnwind, RuntimeFunction, ThreadContext};
 use super::modules::mapping_at;
 use super::read::read_u64;
 use super::stack::running_stack;
@@ -104,8 +102,7 @@ impl UnwindContext {
             return false;
         };
         self.registers.pc = back as usize;
-        self.registers
-            .set_stack(before.wrapping_add(size_of::<usize>()));
+        self.registers.set_stack(before.wrapping_add(size_of::<usize>()));
         self.went_up(before)
     }
 

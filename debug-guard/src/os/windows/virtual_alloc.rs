@@ -22,12 +22,7 @@ impl PageCalls for VirtualAlloc {
         unsafe { memory::release(base) };
     }
 
-    unsafe fn provide(
-        &self,
-        base: usize,
-        bytes: usize,
-        _: Option<NonNull<u8>>,
-    ) -> Result<Content, OsRefusal> {
+    unsafe fn provide(&self, base: usize, bytes: usize, _: Option<NonNull<u8>>) -> Result<Content, OsRefusal> {
         // SAFETY: more is allowed than before.
         unsafe { memory::commit(base, bytes) }.map(|()| Content::Zero)
     }

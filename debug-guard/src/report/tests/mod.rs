@@ -2,10 +2,7 @@
 
 mod delivery;
 mod headline;
-#[cfg(all(
-    any(target_os = "linux", all(windows, target_arch = "x86_64")),
-    not(miri)
-))]
+#[cfg(all(any(target_os = "linux", all(windows, target_arch = "x86_64")), not(miri)))]
 mod traps;
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -51,11 +48,7 @@ impl Fake {
             fd: 2,
             json: true,
             range: 0..0,
-            stopped: StoppedAccess {
-                kind: ReportKind::Overflow,
-                block: None,
-                other: None,
-            },
+            stopped: StoppedAccess { kind: ReportKind::Overflow, block: None, other: None },
             land: |_| true,
             reported: AtomicU32::new(0),
             lost: AtomicU32::new(0),
@@ -65,11 +58,7 @@ impl Fake {
 
 impl ReportingGuard for Fake {
     fn name(&self) -> &'static str {
-        if self.number == 2 {
-            "second"
-        } else {
-            "first \"one\""
-        }
+        if self.number == 2 { "second" } else { "first \"one\"" }
     }
     fn number(&self) -> u64 {
         self.number
@@ -93,11 +82,7 @@ impl ReportingGuard for Fake {
         match id.0 {
             1 => Some(SiteView {
                 context: ContextId::from_raw(7),
-                name: if self.number == 2 {
-                    "seconds"
-                } else {
-                    "textures"
-                },
+                name: if self.number == 2 { "seconds" } else { "textures" },
                 label: Some("level 3"),
                 front: 0,
                 command: Some("vkCreateImage"),
@@ -116,29 +101,18 @@ impl ReportingGuard for Fake {
                 modules: 0,
             }),
             // Through a C bridge with a header of 16 bytes.
-            3 => Some(SiteView {
-                front: 16,
-                ..self.site(SiteId(1))?
-            }),
+            3 => Some(SiteView { front: 16, ..self.site(SiteId(1))? }),
             _ => None,
         }
     }
     fn command(&self) -> Option<CommandMark> {
-        Some(CommandMark {
-            name: "vkQueueSubmit",
-            serial: 43,
-            stack: 0,
-        })
+        Some(CommandMark { name: "vkQueueSubmit", serial: 43, stack: 0 })
     }
     fn covers(&self, address: usize) -> bool {
         self.range.contains(&address)
     }
     fn classify_access(&self, _: usize) -> StoppedAccess {
-        StoppedAccess {
-            kind: self.stopped.kind,
-            block: self.stopped.block,
-            other: self.stopped.other,
-        }
+        StoppedAccess { kind: self.stopped.kind, block: self.stopped.block, other: self.stopped.other }
     }
     fn land(&self, address: usize) -> bool {
         (self.land)(address)
@@ -162,29 +136,15 @@ fn block(site: u32, state: BlockState) -> Known {
         align: 16,
         scope: Scope::Object,
         state,
-        allocated: BlockMark {
-            site: SiteId(site),
-            thread: 4_000_001,
-            serial: 17,
-        },
-        freed: BlockMark {
-            site: SiteId(2),
-            thread: 4_000_002,
-            serial: 60,
-        },
+        allocated: BlockMark { site: SiteId(site), thread: 4_000_001, serial: 17 },
+        freed: BlockMark { site: SiteId(2), thread: 4_000_002, serial: 60 },
         mode: Mode::Strict,
         back_end: BackEnd::UserfaultfdMove,
     }
 }
 
 fn finding(kind: ReportKind, block: Option<Known>, address: usize) -> GuardFinding {
-    GuardFinding {
-        kind,
-        block,
-        address,
-        changed: None,
-        owner: None,
-    }
+    GuardFinding { kind, block, address, changed: None, owner: None }
 }
 
 fn text(case: &ReportContext<'_>) -> String {
@@ -199,9 +159,7 @@ fn headline(case: &ReportContext<'_>) -> String {
 fn json(case: &ReportContext<'_>) -> Value {
     let guard = Fake::new(1, OnReport::Log);
     let mut line = String::new();
-    Report::new(&guard, Some(&guard), case, "/usr/lib/\"odd\"\n.so")
-        .write_json(&mut line)
-        .expect("a string takes all");
+    Report::new(&guard, Some(&guard), case, "/usr/lib/\"odd\"\n.so").write_json(&mut line).expect("a string takes all");
     assert!(!line.contains('\n'), "{line}");
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
@@ -214,30 +172,19 @@ fn assert_says(line: &Value, said: &[(&str, &str)]) {
     }
 }
 
-const BLOCK: &str = "block 0x7f0000000fc0 (64 bytes, align 16, scope object, of \"textures\" \"level 3\", taken in vkCreateImage)";
+const BLOCK: &str =
+    "block 0x7f0000000fc0 (64 bytes, align 16, scope object, of \"textures\" \"level 3\", taken in vkCreateImage)";
 
 #[test]
 fn the_line_of_json_holds_the_same() {
     let dead = block(1, BlockState::MovedTo(0x1234_5670));
-    let changed = Changed {
-        first: dead.start - 2,
-        span: 40,
-        expected: [0xa1; 16],
-        actual: [0; 16],
-    };
+    let changed = Changed { first: dead.start - 2, span: 40, expected: [0xa1; 16], actual: [0; 16] };
     let case = ReportContext {
         access: Some(Access::Write),
-        free_args: Some(FreeArgs {
-            size: 72,
-            align: 16,
-            scope: None,
-        }),
+        free_args: Some(FreeArgs { size: 72, align: 16, scope: None }),
         other: Some(block(9, BlockState::Live)),
         ..ReportContext::new(
-            GuardFinding {
-                changed: Some(changed),
-                ..finding(ReportKind::Underflow, Some(dead), dead.start - 2)
-            },
+            GuardFinding { changed: Some(changed), ..finding(ReportKind::Underflow, Some(dead), dead.start - 2) },
             DetectedAt::Check,
         )
     };
@@ -290,31 +237,13 @@ fn the_line_of_json_holds_the_same() {
     let bytes = &line["changed"];
     assert_eq!(bytes["expected"], "a1".repeat(16));
     assert_eq!(bytes["found"], "00".repeat(16));
-    let far = Known {
-        start: dead.start + (1 << 20),
-        ..block(9, BlockState::Live)
-    };
-    let far = json(&ReportContext {
-        other: Some(far),
-        ..case
-    });
-    assert!(
-        far["neighbour"].is_null() && far["neighbour_distance"].is_null(),
-        "too far to be told"
-    );
+    let far = Known { start: dead.start + (1 << 20), ..block(9, BlockState::Live) };
+    let far = json(&ReportContext { other: Some(far), ..case });
+    assert!(far["neighbour"].is_null() && far["neighbour_distance"].is_null(), "too far to be told");
     // Nobody doubts which block was meant by who went two bytes too far.
-    let other = Known {
-        start: dead.start + 8192,
-        ..block(9, BlockState::Live)
-    };
-    let sure = json(&ReportContext {
-        other: Some(other),
-        ..case
-    });
-    assert!(
-        sure["neighbour"].is_null(),
-        "much farther than the block itself"
-    );
+    let other = Known { start: dead.start + 8192, ..block(9, BlockState::Live) };
+    let sure = json(&ReportContext { other: Some(other), ..case });
+    assert!(sure["neighbour"].is_null(), "much farther than the block itself");
 }
 
 #[test]
@@ -322,40 +251,18 @@ fn a_leak_is_a_line_for_people_and_one_of_json() {
     let guard = Fake::new(1, OnReport::Log);
     let first = BlockInfo::new(block(1, BlockState::Live), |id| guard.site(id));
     let mut text = String::new();
-    let leak = Leak {
-        block: first,
-        blocks: 3,
-        bytes: 192,
-    };
-    leak.write(("main", true), &mut text)
-        .expect("a string takes all");
-    let (words, line) = text
-        .trim_end()
-        .rsplit_once('\n')
-        .expect("more than one line");
-    let headline = std::format!(
-        "debug-guard: leak: 3 blocks, 192 bytes, not given back: as {BLOCK}, guard \"main\""
-    );
+    let leak = Leak { block: first, blocks: 3, bytes: 192 };
+    leak.write(("main", true), &mut text).expect("a string takes all");
+    let (words, line) = text.trim_end().rsplit_once('\n').expect("more than one line");
+    let headline = std::format!("debug-guard: leak: 3 blocks, 192 bytes, not given back: as {BLOCK}, guard \"main\"");
     let stack = "\n  stack of the allocation:\n    #0  0x1000\n    #1  0x2000\n    #2  0x3000";
     assert_eq!(words, std::format!("{headline}{stack}"));
     let mut alone = String::new();
-    leak.write(("main", false), &mut alone)
-        .expect("a string takes all");
+    leak.write(("main", false), &mut alone).expect("a string takes all");
     assert_eq!(alone.trim_end(), words, "the text alone");
     // As a program prints one itself.
-    let one = Leak {
-        blocks: 1,
-        bytes: 1,
-        ..leak
-    }
-    .to_string();
-    assert_eq!(
-        one,
-        std::format!(
-            "1 block, 1 byte, not given back: {BLOCK}{stack}\n{}",
-            os::NAMES.trim_end()
-        )
-    );
+    let one = Leak { blocks: 1, bytes: 1, ..leak }.to_string();
+    assert_eq!(one, std::format!("1 block, 1 byte, not given back: {BLOCK}{stack}\n{}", os::NAMES.trim_end()));
     let line: Value = serde_json::from_str(line).expect("JSON");
     assert_says(
         &line,
@@ -402,22 +309,12 @@ fn every_kind_at_every_moment_can_be_told() {
     ];
     for kind in kinds {
         for detected_at in times {
-            for known in [
-                None,
-                Some(block(1, BlockState::Live)),
-                Some(block(0, BlockState::Freed)),
-            ] {
+            for known in [None, Some(block(1, BlockState::Live)), Some(block(0, BlockState::Freed))] {
                 let case = ReportContext::new(finding(kind, known, 0x7f00_0000_0fd0), detected_at);
                 let said = headline(&case);
-                assert!(
-                    said.starts_with(&std::format!("debug-guard: {}: ", kind.name())),
-                    "{said}"
-                );
+                assert!(said.starts_with(&std::format!("debug-guard: {}: ", kind.name())), "{said}");
                 let line = json(&case);
-                assert_eq!(
-                    (&line["kind"], &line["detected_at"]),
-                    (&kind.name().into(), &detected_at.name().into())
-                );
+                assert_eq!((&line["kind"], &line["detected_at"]), (&kind.name().into(), &detected_at.name().into()));
                 assert_eq!(line["block"].is_null(), known.is_none());
             }
         }
@@ -449,11 +346,7 @@ fn frames_lie_in_files_that_symbols_are_found_for() {
     assert_ne!(here - mapping.start + mapping.offset as usize, 0);
     let nm = std::process::Command::new("nm").arg(path).output();
     let Ok(nm) = nm else {
-        return testkit::skip(
-            "nm",
-            "frames_lie_in_files_that_symbols_are_found_for",
-            "no nm",
-        );
+        return testkit::skip("nm", "frames_lie_in_files_that_symbols_are_found_for", "no nm");
     };
     let wanted = std::format!("{offset:016x} ");
     let names = String::from_utf8_lossy(&nm.stdout).into_owned();
@@ -461,8 +354,5 @@ fn frames_lie_in_files_that_symbols_are_found_for() {
         .lines()
         .find(|line| line.starts_with(&wanted))
         .unwrap_or_else(|| panic!("nothing at {offset:#x} in {path}"));
-    assert!(
-        line.contains("frames_lie_in_files") || line.contains("call_once"),
-        "{line}"
-    );
+    assert!(line.contains("frames_lie_in_files") || line.contains("call_once"), "{line}");
 }

@@ -43,45 +43,25 @@ impl Bench {
 
     fn with(back_end: BackEnd, options: SlotOptions) -> Self {
         let slots = Slots::new(MEMORY, back_end, options).expect("slots");
-        Self {
-            slots,
-            findings: Vec::new(),
-            serial: 0,
-        }
+        Self { slots, findings: Vec::new(), serial: 0 }
     }
 
     fn mark(&mut self) -> BlockMark {
         self.serial += 1;
-        BlockMark {
-            site: SiteId(self.serial as u32),
-            thread: 7,
-            serial: self.serial,
-        }
+        BlockMark { site: SiteId(self.serial as u32), thread: 7, serial: self.serial }
     }
 
-    fn try_take(
-        &mut self,
-        layout: Layout,
-        right: bool,
-        zeroed: bool,
-    ) -> Result<NonNull<u8>, SlotRefused> {
+    fn try_take(&mut self, layout: Layout, right: bool, zeroed: bool) -> Result<NonNull<u8>, SlotRefused> {
         let mark = self.mark();
         let findings = &mut self.findings;
-        self.slots.allocate(
-            MEMORY,
-            BlockRequest::new(layout, Scope::Object, zeroed),
-            right,
-            mark,
-            &mut |finding| findings.push(finding),
-        )
+        self.slots.allocate(MEMORY, BlockRequest::new(layout, Scope::Object, zeroed), right, mark, &mut |finding| {
+            findings.push(finding)
+        })
     }
 
     fn take(&mut self, size: usize, align: usize) -> usize {
         let layout = Layout::from_size_align(size, align).expect("layout");
-        self.try_take(layout, true, false)
-            .expect("block")
-            .as_ptr()
-            .expose_provenance()
+        self.try_take(layout, true, false).expect("block").as_ptr().expose_provenance()
     }
 
     fn give(&mut self, address: usize) -> bool {
@@ -93,16 +73,7 @@ impl Bench {
         let mark = self.mark();
         let findings = &mut self.findings;
         self.slots
-            .free(
-                address,
-                FreeRequest {
-                    layout,
-                    scope,
-                    mark,
-                    moved_to: None,
-                },
-                &mut |finding| findings.push(finding),
-            )
+            .free(address, FreeRequest { layout, scope, mark, moved_to: None }, &mut |finding| findings.push(finding))
             .is_some()
     }
 
@@ -124,10 +95,7 @@ impl Bench {
 
 fn back_ends() -> impl Iterator<Item = BackEnd> {
     let offered = BackEnds::probe();
-    BackEnd::ALL
-        .iter()
-        .copied()
-        .filter(move |&back_end| back_end != BackEnd::Cookies && offered.offers(back_end))
+    BackEnd::ALL.iter().copied().filter(move |&back_end| back_end != BackEnd::Cookies && offered.offers(back_end))
 }
 
 fn each(test: impl Fn(Mode, BackEnd)) {
@@ -171,11 +139,7 @@ fn blocks_stand_between_pages_that_cannot_be_touched() {
         ] {
             let block = bench.take(size, align);
             assert_eq!(block % align, 0);
-            assert_eq!(
-                (read(block), read(block + size - 1)),
-                (0xCD, 0xCD),
-                "{size} {align}"
-            );
+            assert_eq!((read(block), read(block + size - 1)), (0xCD, 0xCD), "{size} {align}");
             let end = (block + size).next_multiple_of(PAGE);
             assert!(end - (block + size) < align.min(PAGE));
             assert!(readable(end - 8) && !readable(end), "{size} {align}");
@@ -183,16 +147,9 @@ fn blocks_stand_between_pages_that_cannot_be_touched() {
             write(block, 1);
             write(block + size - 1, 2);
             assert!(bench.slots.contains(block) && bench.slots.contains(end));
-            assert_eq!(
-                bench.slots.validate_pointer(block).expect("live").size,
-                size
-            );
+            assert_eq!(bench.slots.validate_pointer(block).expect("live").size, size);
             assert!(bench.give(block));
-            assert_eq!(
-                readable(block),
-                mode == Mode::Fence && size <= PAGE && align <= PAGE,
-                "{size} {align}"
-            );
+            assert_eq!(readable(block), mode == Mode::Fence && size <= PAGE && align <= PAGE, "{size} {align}");
         }
         bench.end();
     });
@@ -208,10 +165,7 @@ fn t16_frees_alone_let_blocks_fall_out_of_the_quarantine() {
             write(block, 1);
         }
         let found = bench.findings.len();
-        assert!(
-            (600..=744).contains(&found),
-            "{found} of 1000 with 256 that wait"
-        );
+        assert!((600..=744).contains(&found), "{found} of 1000 with 256 that wait");
         assert_eq!(bench.check(), 1000 - found, "those that wait");
         bench.findings.clear();
         bench.end();
@@ -237,11 +191,7 @@ fn a_stopped_access_belongs_to_the_nearest_block() {
             (gone + 2 * PAGE - 1, ReportKind::UseAfterFree, gone),
         ] {
             let stopped = bench.slots.classify_access(address);
-            assert_eq!(
-                (stopped.kind, stopped.block.map(|known| known.start)),
-                (kind, Some(start)),
-                "{address:#x}"
-            );
+            assert_eq!((stopped.kind, stopped.block.map(|known| known.start)), (kind, Some(start)), "{address:#x}");
         }
         let far = bench.slots.classify_access(block + (1 << 20));
         assert_eq!(far.kind, ReportKind::WildAccess);
@@ -257,21 +207,14 @@ fn a_stopped_access_belongs_to_the_nearest_block() {
 #[test]
 fn t17_the_ring_comes_round_and_addresses_rest_in_between() {
     for back_end in back_ends() {
-        let small = SlotOptions {
-            pages: 4097,
-            ..options(Mode::Strict)
-        };
+        let small = SlotOptions { pages: 4097, ..options(Mode::Strict) };
         let mut bench = Bench::with(back_end, small);
         let mut last = std::collections::HashMap::new();
         let kept = bench.take(64, 16);
         for turn in 0..10_000_usize {
             let block = bench.take(64, 16);
             if let Some(before) = last.insert(block, turn) {
-                assert!(
-                    turn - before >= 900,
-                    "{block:#x} came again after {}",
-                    turn - before
-                );
+                assert!(turn - before >= 900, "{block:#x} came again after {}", turn - before);
             }
             bench.give(block);
         }
@@ -293,25 +236,14 @@ fn what_is_taken_of_the_allocator_goes_back() {
                 let layout = Layout::from_size_align(size, 8).expect("layout");
                 let mark = BlockMark::default();
                 let block = slots
-                    .allocate(
-                        &host,
-                        BlockRequest::new(layout, Scope::Object, false),
-                        true,
-                        mark,
-                        &mut |_| {},
-                    )
+                    .allocate(&host, BlockRequest::new(layout, Scope::Object, false), true, mark, &mut |_| {})
                     .expect("block");
                 let before = host.requests();
                 assert!(
                     slots
                         .free(
                             block.as_ptr().addr(),
-                            FreeRequest {
-                                layout,
-                                scope: Scope::Object,
-                                mark,
-                                moved_to: None
-                            },
+                            FreeRequest { layout, scope: Scope::Object, mark, moved_to: None },
                             &mut |_| {}
                         )
                         .is_some()

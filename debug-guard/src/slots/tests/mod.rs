@@ -14,10 +14,7 @@ use super::Slots;
 /// The layout and scope of the live block at `address`; any others if there is none.
 fn allocated_with(slots: &Slots, address: usize) -> (Layout, Scope) {
     match slots.validate_pointer(address) {
-        Ok(known) => (
-            Layout::from_size_align(known.size, known.align).expect("a layout"),
-            known.scope,
-        ),
+        Ok(known) => (Layout::from_size_align(known.size, known.align).expect("a layout"), known.scope),
         Err(_) => (Layout::new::<u8>(), Scope::Object),
     }
 }

@@ -47,10 +47,7 @@ impl OnPaper {
         // SAFETY: freed when this is dropped, after the slots.
         let calls: &'static Paper = unsafe { paper.as_ref() };
         let slots = Slots::with_calls(MEMORY, calls, options).expect("slots");
-        Self {
-            slots: Some(slots),
-            paper,
-        }
+        Self { slots: Some(slots), paper }
     }
 }
 
@@ -80,14 +77,7 @@ impl Paper {
     fn count(&self, base: usize, bytes: usize, provided: bool) {
         let mut all = self.provided.lock().expect("lock");
         for page in (base..base + bytes).step_by(PAGE) {
-            assert!(
-                if provided {
-                    all.insert(page)
-                } else {
-                    all.remove(&page)
-                },
-                "page {page:#x} {provided}"
-            );
+            assert!(if provided { all.insert(page) } else { all.remove(&page) }, "page {page:#x} {provided}");
         }
     }
 }
@@ -105,20 +95,12 @@ impl PageCalls for Paper {
         }
         let mut memory = self.memory.lock().expect("lock");
         *memory = std::vec![GONE; bytes + PAGE];
-        Ok(memory
-            .as_mut_ptr()
-            .expose_provenance()
-            .next_multiple_of(PAGE))
+        Ok(memory.as_mut_ptr().expose_provenance().next_multiple_of(PAGE))
     }
     unsafe fn release(&self, _: usize, _: usize) {
         self.memory.lock().expect("lock").clear();
     }
-    unsafe fn provide(
-        &self,
-        base: usize,
-        bytes: usize,
-        pattern: Option<NonNull<u8>>,
-    ) -> Result<Content, OsRefusal> {
+    unsafe fn provide(&self, base: usize, bytes: usize, pattern: Option<NonNull<u8>>) -> Result<Content, OsRefusal> {
         self.count(base, bytes, true);
         let Some(pattern) = pattern else {
             // SAFETY: within the memory, whose address was exposed.
@@ -161,9 +143,7 @@ struct Mine {
 
 fn bytes(address: usize, size: usize) -> Vec<u8> {
     // SAFETY: a live block of the program's.
-    (0..size)
-        .map(|at| unsafe { core::ptr::with_exposed_provenance::<u8>(address + at).read() })
-        .collect()
+    (0..size).map(|at| unsafe { core::ptr::with_exposed_provenance::<u8>(address + at).read() }).collect()
 }
 
 /// Takes and gives at random, with some bad frees, and compares everything with what a map remembers.
@@ -182,23 +162,13 @@ fn program(mode: Mode, back_end: BackEnd, mut seed: u64, turns: usize) {
     let mut findings: Vec<GuardFinding> = Vec::new();
     let (mut taken, mut refused) = (0, 0);
     for turn in 0..turns {
-        let mark = BlockMark {
-            site: SiteId(1),
-            thread: 1,
-            serial: turn as u64,
-        };
+        let mark = BlockMark { site: SiteId(1), thread: 1, serial: turn as u64 };
         let chance = next_random(&mut seed) as usize;
-        let pick =
-            |all: &BTreeMap<usize, Mine>| all.keys().nth(chance / 64 % all.len().max(1)).copied();
+        let pick = |all: &BTreeMap<usize, Mine>| all.keys().nth(chance / 64 % all.len().max(1)).copied();
         match chance % 16 {
             0..8 => {
-                let size = if chance & 256 == 0 {
-                    chance / 512 % 200
-                } else {
-                    chance / 512 % 2000
-                };
-                let layout =
-                    Layout::from_size_align(size, 1 << (chance / 1024 % 8)).expect("layout");
+                let size = if chance & 256 == 0 { chance / 512 % 200 } else { chance / 512 % 2000 };
+                let layout = Layout::from_size_align(size, 1 << (chance / 1024 % 8)).expect("layout");
                 let (scope, zeroed) = (Scope::ALL[turn % 5], turn % 3 == 0);
                 let block = slots.allocate(
                     MEMORY,
@@ -215,40 +185,22 @@ fn program(mode: Mode, back_end: BackEnd, mut seed: u64, turns: usize) {
                 let address = block.as_ptr().expose_provenance();
                 assert_eq!(address % layout.align(), 0);
                 let fresh = if zeroed { 0 } else { 0xCD };
-                assert!(
-                    bytes(address, size).iter().all(|&byte| byte == fresh),
-                    "{layout:?} {zeroed}"
-                );
+                assert!(bytes(address, size).iter().all(|&byte| byte == fresh), "{layout:?} {zeroed}");
                 let own = turn as u8;
                 // SAFETY: taken just now with this size.
-                unsafe {
-                    core::ptr::with_exposed_provenance_mut::<u8>(address).write_bytes(own, size)
-                };
-                assert!(
-                    live.insert(address, Mine { layout, scope, own }).is_none(),
-                    "given twice"
-                );
+                unsafe { core::ptr::with_exposed_provenance_mut::<u8>(address).write_bytes(own, size) };
+                assert!(live.insert(address, Mine { layout, scope, own }).is_none(), "given twice");
             }
             8..14 => {
                 let Some(address) = pick(&live) else { continue };
                 let mine = live.remove(&address).expect("mine");
-                assert!(
-                    bytes(address, mine.layout.size())
-                        .iter()
-                        .all(|&byte| byte == mine.own),
-                    "touched by others"
-                );
+                assert!(bytes(address, mine.layout.size()).iter().all(|&byte| byte == mine.own), "touched by others");
                 let found = &mut |finding| findings.push(finding);
                 assert!(
                     slots
                         .free(
                             address,
-                            FreeRequest {
-                                layout: mine.layout,
-                                scope: mine.scope,
-                                mark,
-                                moved_to: None
-                            },
+                            FreeRequest { layout: mine.layout, scope: mine.scope, mark, moved_to: None },
                             found
                         )
                         .is_some()
@@ -263,39 +215,26 @@ fn program(mode: Mode, back_end: BackEnd, mut seed: u64, turns: usize) {
                     let (layout, scope) = allocated_with(&slots, address);
                     assert!(
                         slots
-                            .free(
-                                address,
-                                FreeRequest {
-                                    layout,
-                                    scope,
-                                    mark,
-                                    moved_to: None
-                                },
-                                &mut |finding| findings.push(finding)
-                            )
+                            .free(address, FreeRequest { layout, scope, mark, moved_to: None }, &mut |finding| findings
+                                .push(finding))
                             .is_none()
                     );
                     let finding = findings.pop().expect("told");
-                    let told = [
-                        ReportKind::DoubleFree,
-                        ReportKind::ForeignFree,
-                        ReportKind::InteriorFree,
-                    ];
+                    let told = [ReportKind::DoubleFree, ReportKind::ForeignFree, ReportKind::InteriorFree];
                     assert!(told.contains(&finding.kind), "{finding:?}");
                 }
             }
             _ => {
                 let Some(address) = pick(&live) else { continue };
                 let mine = &live[&address];
-                assert!(slots.validate_pointer(address).is_ok_and(|known| known.size
-                    == mine.layout.size()
-                    && known.scope == mine.scope));
+                assert!(
+                    slots
+                        .validate_pointer(address)
+                        .is_ok_and(|known| known.size == mine.layout.size() && known.scope == mine.scope)
+                );
                 if mine.layout.size() > 1 {
                     assert_eq!(
-                        slots
-                            .validate_pointer(address + 1)
-                            .err()
-                            .map(|finding| finding.kind),
+                        slots.validate_pointer(address + 1).err().map(|finding| finding.kind),
                         Some(ReportKind::InteriorFree)
                     );
                 }
@@ -303,30 +242,18 @@ fn program(mode: Mode, back_end: BackEnd, mut seed: u64, turns: usize) {
         }
         assert!(findings.is_empty(), "{findings:#?}");
     }
-    assert_eq!(
-        slots.check(&mut |found| findings.extend(found)),
-        0,
-        "{findings:#?}"
-    );
+    assert_eq!(slots.check(&mut |found| findings.extend(found)), 0, "{findings:#?}");
     let mut known = BTreeSet::new();
     slots.for_each(&mut |block| assert!(known.insert(block.start)));
     assert!(known.iter().eq(live.keys()));
-    assert!(
-        taken > turns / 4 && taken > refused,
-        "{taken} taken, {refused} refused"
-    );
+    assert!(taken > turns / 4 && taken > refused, "{taken} taken, {refused} refused");
     for address in known {
         let (layout, scope) = allocated_with(&slots, address);
         assert!(
             slots
                 .free(
                     address,
-                    FreeRequest {
-                        layout,
-                        scope,
-                        mark: BlockMark::default(),
-                        moved_to: None
-                    },
+                    FreeRequest { layout, scope, mark: BlockMark::default(), moved_to: None },
                     &mut |finding| { findings.push(finding) }
                 )
                 .is_some()
@@ -362,13 +289,7 @@ fn what_is_planted_is_found() {
         let layout = Layout::from_size_align(30, 16).expect("layout");
         let mut findings: Vec<GuardFinding> = Vec::new();
         let block = slots
-            .allocate(
-                MEMORY,
-                BlockRequest::new(layout, Scope::Object, false),
-                true,
-                BlockMark::default(),
-                &mut |_| {},
-            )
+            .allocate(MEMORY, BlockRequest::new(layout, Scope::Object, false), true, BlockMark::default(), &mut |_| {})
             .expect("block");
         let address = block.as_ptr().expose_provenance();
         for planted in [address - 1, address + 30] {
@@ -379,27 +300,13 @@ fn what_is_planted_is_found() {
             slots
                 .free(
                     address,
-                    FreeRequest {
-                        layout,
-                        scope: Scope::Object,
-                        mark: BlockMark::default(),
-                        moved_to: None
-                    },
+                    FreeRequest { layout, scope: Scope::Object, mark: BlockMark::default(), moved_to: None },
                     &mut |finding| findings.push(finding)
                 )
                 .is_some()
         );
-        let told: Vec<_> = findings
-            .iter()
-            .map(|finding| (finding.kind, finding.address))
-            .collect();
-        assert_eq!(
-            told,
-            [
-                (ReportKind::Underflow, address - 1),
-                (ReportKind::Overflow, address + 30)
-            ]
-        );
+        let told: Vec<_> = findings.iter().map(|finding| (finding.kind, finding.address)).collect();
+        assert_eq!(told, [(ReportKind::Underflow, address - 1), (ReportKind::Overflow, address + 30)]);
     }
 }
 
@@ -418,12 +325,7 @@ fn frees_at_one_time_leave_no_more_in_quarantine_than_its_limit() {
         };
         let slots = OnPaper::new(BackEnd::UserfaultfdMove, options);
         let layout = Layout::from_size_align(30, 16).expect("layout");
-        let request = |layout| FreeRequest {
-            layout,
-            scope: Scope::Object,
-            mark: BlockMark::default(),
-            moved_to: None,
-        };
+        let request = |layout| FreeRequest { layout, scope: Scope::Object, mark: BlockMark::default(), moved_to: None };
         let [first, second] = [(); 2].map(|()| {
             let request = BlockRequest::new(layout, Scope::Object, false);
             slots
@@ -441,16 +343,9 @@ fn frees_at_one_time_leave_no_more_in_quarantine_than_its_limit() {
                 assert!(freed.is_some());
             }
         });
-        assert_eq!(
-            found,
-            [ReportKind::SizeMismatch, ReportKind::AlignmentMismatch]
-        );
+        assert_eq!(found, [ReportKind::SizeMismatch, ReportKind::AlignmentMismatch]);
         assert!(late.is_empty(), "{late:?}");
         let (waiting, pages) = slots.held();
-        assert_eq!(
-            (u64::from(waiting), pages),
-            (limit as u64, 2),
-            "limit {limit}"
-        );
+        assert_eq!((u64::from(waiting), pages), (limit as u64, 2), "limit {limit}");
     }
 }

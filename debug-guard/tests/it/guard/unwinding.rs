@@ -2,26 +2,16 @@
 
 use super::*;
 
-/// A report that unwinds leaves the books right: the block is freed and counted, whoever asked gets none that nobody has.
+/// A report that unwinds leaves the books right: the block is freed and counted, whoever asked gets none that nobody
+/// has.
 #[test]
 fn a_report_that_unwinds_leaves_the_books_right() {
     for mode in [Mode::Sampled, Mode::Cookie, Mode::Fence, Mode::Strict] {
         let sampling = Sampling::one_in(1).slots(4);
-        let options = GuardOptions::new(mode)
-            .on_report(OnReport::Panic)
-            .sampling(sampling);
-        let guard = guard(
-            options
-                .placement(Placement::Left)
-                .quarantine(8, 1 << 20)
-                .check_every(100),
-        );
+        let options = GuardOptions::new(mode).on_report(OnReport::Panic).sampling(sampling);
+        let guard = guard(options.placement(Placement::Left).quarantine(8, 1 << 20).check_every(100));
         if guard.stats().back_end == BackEnd::Cookies && mode == Mode::Sampled {
-            testkit::skip(
-                "mprotect",
-                "a_report_that_unwinds_leaves_the_books_right",
-                "no back end",
-            );
+            testkit::skip("mprotect", "a_report_that_unwinds_leaves_the_books_right", "no back end");
             continue;
         }
         let unwinds = |f: &dyn Fn()| assert!(catch_unwind(AssertUnwindSafe(f)).is_err(), "{mode}");
@@ -48,9 +38,7 @@ fn a_report_that_unwinds_leaves_the_books_right() {
                 let taken = catch_unwind(AssertUnwindSafe(|| take(&guard, 40)));
                 unwound += usize::from(taken.is_err());
                 if let Ok(block) = taken {
-                    unwound += usize::from(
-                        catch_unwind(AssertUnwindSafe(|| give(&guard, block, 40))).is_err(),
-                    );
+                    unwound += usize::from(catch_unwind(AssertUnwindSafe(|| give(&guard, block, 40))).is_err());
                 }
             }
             assert_eq!(unwound, 1, "{mode}");
@@ -58,11 +46,7 @@ fn a_report_that_unwinds_leaves_the_books_right() {
         let before = guard.stats();
         let mut listed = 0;
         guard.live(&mut |_| listed += 1);
-        assert_eq!(
-            (before.live_blocks, before.live_bytes, listed),
-            (0, 0, 0),
-            "{mode} {before}"
-        );
+        assert_eq!((before.live_blocks, before.live_bytes, listed), (0, 0, 0), "{mode} {before}");
         let block = take(&guard, 32);
         assert_eq!(
             guard.stats().live_guarded,
@@ -78,10 +62,7 @@ fn a_report_that_unwinds_leaves_the_books_right() {
 #[test]
 fn a_report_that_unwinds_counts_the_others_as_lost() {
     for mode in MODES {
-        let options = GuardOptions::new(mode)
-            .on_report(OnReport::Panic)
-            .json(false)
-            .stacks(Stacks::Off);
+        let options = GuardOptions::new(mode).on_report(OnReport::Panic).json(false).stacks(Stacks::Off);
         let guard = guard(options.placement(Placement::Left));
         let damaged = || {
             let block = take(&guard, 41);
@@ -89,16 +70,10 @@ fn a_report_that_unwinds_counts_the_others_as_lost() {
             unsafe { block.as_ptr().wrapping_add(41).write(0) };
             block
         };
-        let counts = || {
-            (
-                guard.stats().reports,
-                guard.stats().lost,
-                guard.stats().live_blocks,
-            )
-        };
+        let counts = || (guard.stats().reports, guard.stats().lost, guard.stats().live_blocks);
         let block = damaged();
-        let unwound = catch_unwind(AssertUnwindSafe(|| give(&guard, block, 48)))
-            .expect_err("a mismatch, and an overflow");
+        let unwound =
+            catch_unwind(AssertUnwindSafe(|| give(&guard, block, 48))).expect_err("a mismatch, and an overflow");
         assert_eq!(
             unwound.downcast_ref::<String>().map(String::as_str),
             Some("debug-guard: size-mismatch: the report is above")

@@ -1,7 +1,8 @@
-//! A program that uses guarded memory well and badly: every mistake is made on purpose, and the guard must report just these.
+//! A program that uses guarded memory well and badly: every mistake is made on purpose, and the guard must report just
+//! these.
 //!
-//! For each operation the model says what has to be reported then (a bad free, a stopped access), and what at the block's free or the next
-//! check (bytes changed around or in it). Guards report to [`collect_report`].
+//! For each operation the model says what has to be reported then (a bad free, a stopped access), and what at the
+//! block's free or the next check (bytes changed around or in it). Guards report to [`collect_report`].
 
 use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
@@ -13,7 +14,8 @@ use testkit::programs::{Aim, Bytes, Ran};
 use testkit::with_hook;
 
 const PAGE: usize = 4096;
-/// Blocks up to this size stay where they are, poisoned, when they are freed, where their pages can still be reached at all.
+/// Blocks up to this size stay where they are, poisoned, when they are freed, where their pages can still be reached at
+/// all.
 const WAITS: usize = 2048;
 /// Live blocks at most.
 const LIVE: usize = 64;
@@ -46,8 +48,9 @@ fn collected_reports() -> Vec<Collected> {
     REPORTS.with(|reports| reports.iter().take(count).map(Cell::get).collect())
 }
 
-/// The guards, by what happens to a misused block: headers and tails stop nothing, and all is found later; fences are pages beside the
-/// block that cannot be touched, and a freed one waits, poisoned; under the strict guard it cannot be touched either.
+/// The guards, by what happens to a misused block: headers and tails stop nothing, and all is found later; fences are
+/// pages beside the block that cannot be touched, and a freed one waits, poisoned; under the strict guard it cannot be
+/// touched either.
 pub(crate) const MODES: [Mode; 3] = [Mode::Cookie, Mode::Fence, Mode::Strict];
 
 /// A block, live or freed.
@@ -75,9 +78,11 @@ struct GuardProgram<'p, A: HostAllocator> {
     aim: &'p Aim<usize>,
 }
 
-/// Runs the program in `bytes` on guards of the [`MODES`] that nobody else uses, that have just been made, and that report and go on.
+/// Runs the program in `bytes` on guards of the [`MODES`] that nobody else uses, that have just been made, and that
+/// report and go on.
 ///
-/// All blocks are freed at the end. Where a `HookedAllocator` stands behind a guard, each of its requests uses the very guard that makes it.
+/// All blocks are freed at the end. Where a `HookedAllocator` stands behind a guard, each of its requests uses the very
+/// guard that makes it.
 pub(crate) fn guard_ops<A: HostAllocator>(bytes: &[u8], guards: &[Guard<A>; 3]) -> Ran {
     collected_reports();
     let aim = Aim::idle();
@@ -92,18 +97,14 @@ pub(crate) fn guard_ops<A: HostAllocator>(bytes: &[u8], guards: &[Guard<A>; 3]) 
         aim: &aim,
     };
     let kept = Cell::new(None);
-    with_hook(
-        1,
-        &|_| aim.visit(|guard, number| visit(guards, *guard, number, &kept)),
-        || {
-            while let Some(succeeded) = program.step() {
-                program.ran.count(succeeded);
-            }
-            while let Some(block) = program.live.pop() {
-                program.free(block);
-            }
-        },
-    );
+    with_hook(1, &|_| aim.visit(|guard, number| visit(guards, *guard, number, &kept)), || {
+        while let Some(succeeded) = program.step() {
+            program.ran.count(succeeded);
+        }
+        while let Some(block) = program.live.pop() {
+            program.free(block);
+        }
+    });
     if let Some(block) = kept.take() {
         free_quietly(guards, &block);
     }
@@ -114,38 +115,17 @@ pub(crate) fn guard_ops<A: HostAllocator>(bytes: &[u8], guards: &[Guard<A>; 3]) 
     program.ran
 }
 
-/// Uses a guard that is in the middle of a request: a block comes and goes, or stays until the next visit. Nothing of it is a mistake.
-fn visit<A: HostAllocator>(
-    guards: &[Guard<A>; 3],
-    guard: usize,
-    number: u64,
-    kept: &Cell<Option<GuardedBlock>>,
-) {
-    let layout =
-        Layout::from_size_align(1 + number as usize * 7 % 300, 1 << (number % 7)).expect("small");
+/// Uses a guard that is in the middle of a request: a block comes and goes, or stays until the next visit. Nothing of
+/// it is a mistake.
+fn visit<A: HostAllocator>(guards: &[Guard<A>; 3], guard: usize, number: u64, kept: &Cell<Option<GuardedBlock>>) {
+    let layout = Layout::from_size_align(1 + number as usize * 7 % 300, 1 << (number % 7)).expect("small");
     let scope = Scope::ALL[(number % 5) as usize];
-    let at = guards[guard]
-        .allocate(layout, scope)
-        .expect("a guard over a willing allocator refuses nothing");
-    let block = GuardedBlock {
-        guard,
-        at,
-        layout,
-        scope,
-        fill: 0xCD,
-        pending: Vec::new(),
-    };
+    let at = guards[guard].allocate(layout, scope).expect("a guard over a willing allocator refuses nothing");
+    let block = GuardedBlock { guard, at, layout, scope, fill: 0xCD, pending: Vec::new() };
     block.verify();
-    let block = GuardedBlock {
-        fill: number as u8,
-        ..block
-    };
+    let block = GuardedBlock { fill: number as u8, ..block };
     block.write();
-    let leaves = if number.is_multiple_of(2) {
-        kept.replace(Some(block))
-    } else {
-        Some(block)
-    };
+    let leaves = if number.is_multiple_of(2) { kept.replace(Some(block)) } else { Some(block) };
     if let Some(block) = leaves {
         free_quietly(guards, &block);
     }
@@ -210,10 +190,7 @@ impl<A: HostAllocator> GuardProgram<'_, A> {
         let mut heard = collected_reports();
         heard.sort_unstable();
         expected.sort_unstable();
-        assert_eq!(
-            heard, expected,
-            "reports of {what} (left), and what was to be reported"
-        );
+        assert_eq!(heard, expected, "reports of {what} (left), and what was to be reported");
         self.ran.compared += 1;
     }
 
@@ -229,24 +206,10 @@ impl<A: HostAllocator> GuardProgram<'_, A> {
             return Some(false);
         }
         let (host, zeroed) = (self.host(guard), kind.is_multiple_of(7));
-        let given = if zeroed {
-            host.allocate_zeroed(layout, scope)
-        } else {
-            host.allocate(layout, scope)
-        };
+        let given = if zeroed { host.allocate_zeroed(layout, scope) } else { host.allocate(layout, scope) };
         let at = given.expect("a guard over a willing allocator refuses nothing");
-        assert!(
-            at.addr().get().is_multiple_of(layout.align()),
-            "{at:p} for {layout:?}"
-        );
-        let block = GuardedBlock {
-            guard,
-            at,
-            layout,
-            scope,
-            fill: if zeroed { 0 } else { 0xCD },
-            pending: Vec::new(),
-        };
+        assert!(at.addr().get().is_multiple_of(layout.align()), "{at:p} for {layout:?}");
+        let block = GuardedBlock { guard, at, layout, scope, fill: if zeroed { 0 } else { 0xCD }, pending: Vec::new() };
         block.verify();
         self.keep(block);
         self.expect("an allocation", Vec::new());
@@ -277,9 +240,7 @@ impl<A: HostAllocator> GuardProgram<'_, A> {
         let (layout, scope) = said(block.layout, block.scope);
         // SAFETY: a live block; what is said of it may be wrong, which the guard must bear.
         unsafe { self.host(block.guard).deallocate(block.at, layout, scope) };
-        let pending = std::mem::take(&mut block.pending)
-            .into_iter()
-            .chain(mistake);
+        let pending = std::mem::take(&mut block.pending).into_iter().chain(mistake);
         self.expect("a free", pending.map(|kind| (kind, start)).collect());
         if block.layout.size() > 0 {
             self.dead.push(block);
@@ -288,10 +249,7 @@ impl<A: HostAllocator> GuardProgram<'_, A> {
 
     fn resize(&mut self, which: usize) -> Option<bool> {
         let new = self.layout()?;
-        let Some(index) = self
-            .pick(which)
-            .filter(|&index| self.live[index].layout.size() > 0 && new.size() > 0)
-        else {
+        let Some(index) = self.pick(which).filter(|&index| self.live[index].layout.size() > 0 && new.size() > 0) else {
             return Some(false);
         };
         let mut old = self.live.swap_remove(index);
@@ -302,23 +260,10 @@ impl<A: HostAllocator> GuardProgram<'_, A> {
         assert_ne!(at, old.at, "a stale pointer would not show");
         let start = Some(old.at.addr().get());
         let pending = std::mem::take(&mut old.pending);
-        self.expect(
-            "a reallocation",
-            pending.into_iter().map(|kind| (kind, start)).collect(),
-        );
-        let kept = Layout::from_size_align(old.layout.size().min(new.size()), 1)
-            .expect("smaller than both");
-        GuardedBlock {
-            at,
-            layout: kept,
-            ..old.clone()
-        }
-        .verify();
-        self.keep(GuardedBlock {
-            at,
-            layout: new,
-            ..old.clone()
-        });
+        self.expect("a reallocation", pending.into_iter().map(|kind| (kind, start)).collect());
+        let kept = Layout::from_size_align(old.layout.size().min(new.size()), 1).expect("smaller than both");
+        GuardedBlock { at, layout: kept, ..old.clone() }.verify();
+        self.keep(GuardedBlock { at, layout: new, ..old.clone() });
         self.dead.push(old);
         Some(true)
     }
@@ -328,10 +273,7 @@ impl<A: HostAllocator> GuardProgram<'_, A> {
         let Some(index) = self.pick(which) else {
             return false;
         };
-        let (block, kind) = (
-            &self.live[index],
-            if in_front { "underflow" } else { "overflow" },
-        );
+        let (block, kind) = (&self.live[index], if in_front { "underflow" } else { "overflow" });
         let (start, size) = (block.at.addr().get(), block.layout.size());
         if size == 0 || block.pending.contains(&kind) {
             return false;
@@ -396,46 +338,29 @@ impl<A: HostAllocator> GuardProgram<'_, A> {
     }
 
     fn double_free(&mut self, which: usize) -> bool {
-        let Some(index) = which
-            .checked_rem(self.dead.len())
-            .filter(|&index| self.dead[index].layout.size() <= WAITS)
+        let Some(index) = which.checked_rem(self.dead.len()).filter(|&index| self.dead[index].layout.size() <= WAITS)
         else {
             return false;
         };
         let block = &self.dead[index];
         let start = block.at.addr().get();
         // SAFETY: broken on purpose; the guard frees nothing.
-        unsafe {
-            self.host(block.guard)
-                .deallocate(block.at, block.layout, block.scope)
-        };
+        unsafe { self.host(block.guard).deallocate(block.at, block.layout, block.scope) };
         self.expect("a second free", vec![("double-free", Some(start))]);
         true
     }
 
     fn interior_free(&mut self, which: usize) -> Option<bool> {
         let offset = usize::from(self.bytes.next()?);
-        let Some(index) = self
-            .pick(which)
-            .filter(|&index| self.live[index].layout.size() > 1)
-        else {
+        let Some(index) = self.pick(which).filter(|&index| self.live[index].layout.size() > 1) else {
             return Some(false);
         };
         let block = &self.live[index];
         let inside = 1 + offset % (block.layout.size() - 1);
-        let (start, at) = (
-            block.at.addr().get(),
-            NonNull::new(block.at.as_ptr().wrapping_add(inside))?,
-        );
+        let (start, at) = (block.at.addr().get(), NonNull::new(block.at.as_ptr().wrapping_add(inside))?);
         // SAFETY: broken on purpose; the guard frees nothing.
-        unsafe {
-            self.host(block.guard)
-                .deallocate(at, Layout::new::<u8>(), block.scope)
-        };
-        self.expect(
-            "a free inside of a block",
-            vec![("interior-free", Some(start))],
-        );
+        unsafe { self.host(block.guard).deallocate(at, Layout::new::<u8>(), block.scope) };
+        self.expect("a free inside of a block", vec![("interior-free", Some(start))]);
         Some(true)
     }
 
@@ -446,32 +371,20 @@ impl<A: HostAllocator> GuardProgram<'_, A> {
         };
         let at = NonNull::from(&mut strange[16 + which % 32]).cast();
         // SAFETY: broken on purpose; the guard frees nothing.
-        unsafe {
-            self.host(guard)
-                .deallocate(at, Layout::new::<[u64; 4]>(), Scope::Object)
-        };
+        unsafe { self.host(guard).deallocate(at, Layout::new::<[u64; 4]>(), Scope::Object) };
         self.expect("a free of what is no block", vec![("foreign-free", None)]);
         true
     }
 
     /// Frees a block with another size, alignment or scope than it has: told, and the block goes.
     fn mismatch(&mut self, kind: u8, which: usize) -> Option<bool> {
-        let Some(index) = self
-            .pick(which)
-            .filter(|&index| self.live[index].layout.size() > 0)
-        else {
+        let Some(index) = self.pick(which).filter(|&index| self.live[index].layout.size() > 0) else {
             return Some(false);
         };
         let block = self.live.swap_remove(index);
-        let layout = |size, align| {
-            Layout::from_size_align(size, align).expect("a little more than there was")
-        };
+        let layout = |size, align| Layout::from_size_align(size, align).expect("a little more than there was");
         match (kind / 24).wrapping_add(which as u8) % 3 {
-            0 => self.free_as(
-                block,
-                |was, scope| (layout(was.size() + 1, was.align()), scope),
-                Some("size-mismatch"),
-            ),
+            0 => self.free_as(block, |was, scope| (layout(was.size() + 1, was.align()), scope), Some("size-mismatch")),
             1 => self.free_as(
                 block,
                 |was, scope| (layout(was.size(), was.align() * 2), scope),
@@ -479,11 +392,7 @@ impl<A: HostAllocator> GuardProgram<'_, A> {
             ),
             _ => {
                 let other = |scope: Scope| Scope::ALL[(scope.index() + 1) % Scope::COUNT];
-                self.free_as(
-                    block,
-                    |was, scope| (was, other(scope)),
-                    Some("scope-mismatch"),
-                );
+                self.free_as(block, |was, scope| (was, other(scope)), Some("scope-mismatch"));
             }
         }
         Some(true)
@@ -491,10 +400,7 @@ impl<A: HostAllocator> GuardProgram<'_, A> {
 
     /// Frees a block through another guard than its own.
     fn cross_free(&mut self, which: usize) -> bool {
-        let Some(index) = self
-            .pick(which)
-            .filter(|&index| self.live[index].layout.size() > 0)
-        else {
+        let Some(index) = self.pick(which).filter(|&index| self.live[index].layout.size() > 0) else {
             return false;
         };
         let block = &self.live[index];
@@ -504,40 +410,21 @@ impl<A: HostAllocator> GuardProgram<'_, A> {
         }
         let start = block.at.addr().get();
         // SAFETY: broken on purpose; the guard frees nothing.
-        unsafe {
-            self.host(other)
-                .deallocate(block.at, block.layout, block.scope)
-        };
-        self.expect(
-            "a free by another guard",
-            vec![("wrong-guard", Some(start))],
-        );
+        unsafe { self.host(other).deallocate(block.at, block.layout, block.scope) };
+        self.expect("a free by another guard", vec![("wrong-guard", Some(start))]);
         true
     }
 
     /// Everything that was changed is told, once.
     fn check(&mut self, guard: usize) {
         let mut expected = Vec::new();
-        for block in self
-            .live
-            .iter_mut()
-            .chain(&mut self.dead)
-            .filter(|block| block.guard == guard)
-        {
-            expected.extend(
-                block
-                    .pending
-                    .drain(..)
-                    .map(|kind| (kind, Some(block.at.addr().get()))),
-            );
+        for block in self.live.iter_mut().chain(&mut self.dead).filter(|block| block.guard == guard) {
+            expected.extend(block.pending.drain(..).map(|kind| (kind, Some(block.at.addr().get()))));
         }
         let made = self.host(guard).check_all();
         assert_eq!(made, expected.len(), "reports that a check says it made");
         self.expect("a check", expected);
-        self.live
-            .iter()
-            .filter(|block| block.guard == guard)
-            .for_each(GuardedBlock::verify);
+        self.live.iter().filter(|block| block.guard == guard).for_each(GuardedBlock::verify);
     }
 }
 
@@ -550,10 +437,7 @@ impl GuardedBlock {
     fn verify(&self) {
         // SAFETY: live, and written all over, by us or the guard.
         let content = unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.layout.size()) };
-        assert!(
-            content.iter().all(|byte| *byte == self.fill),
-            "{self:?} is not as it was written"
-        );
+        assert!(content.iter().all(|byte| *byte == self.fill), "{self:?} is not as it was written");
     }
 }
 

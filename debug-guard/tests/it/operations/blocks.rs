@@ -13,20 +13,15 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
             how: "a guard and its first block",
             takes: |mode| match mode {
                 Mode::Off => MemoryUse::Memory,
-                _ => MemoryUse::MemoryOrLess(
-                    "a call site for which there is no room is not written down",
-                ),
+                _ => MemoryUse::MemoryOrLess("a call site for which there is no room is not written down"),
             },
             body: |stage, mode| {
                 let (guard, block) = stage.attempt(
                     || (),
                     || {
-                        let guard =
-                            Guard::new(stage.host(), options(mode)).map_err(|_| AllocError)?;
+                        let guard = Guard::new(stage.host(), options(mode)).map_err(|_| AllocError)?;
                         // Where it is refused the guard goes, and all that was taken for records goes with it.
-                        let block = reentered(stage, &guard, || {
-                            guard.allocate_zeroed(bytes(100), Scope::Object)
-                        })?;
+                        let block = reentered(stage, &guard, || guard.allocate_zeroed(bytes(100), Scope::Object))?;
                         Ok::<_, AllocError>((guard, block))
                     },
                 );
@@ -51,10 +46,7 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 let first = take(&guard, 100);
                 give(&guard, first, 100);
                 let block = reentered(stage, &guard, || {
-                    stage.attempt(
-                        || guard.stats().live_blocks,
-                        || guard.allocate(bytes(90), Scope::Object),
-                    )
+                    stage.attempt(|| guard.stats().live_blocks, || guard.allocate(bytes(90), Scope::Object))
                 });
                 give(&guard, block, 90);
             },
@@ -77,19 +69,13 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 unsafe { old.write_bytes(9, 30) };
                 let seen = || {
                     // SAFETY: a byte of ours: a failed reallocation leaves the block as it was.
-                    (guard.stats().live_blocks, unsafe {
-                        old.as_ptr().wrapping_add(29).read()
-                    })
+                    (guard.stats().live_blocks, unsafe { old.as_ptr().wrapping_add(29).read() })
                 };
                 // What is seen after it went well is not compared, and the old block is gone then.
                 let moved = reentered(stage, &guard, || {
                     stage.attempt(
                         || {
-                            if guard.usable_size(old) == Some(30) {
-                                seen()
-                            } else {
-                                (guard.stats().live_blocks, 9)
-                            }
+                            if guard.usable_size(old) == Some(30) { seen() } else { (guard.stats().live_blocks, 9) }
                         },
                         // SAFETY: a live block of this guard.
                         || unsafe { guard.resize(old, bytes(30), bytes(200), Scope::Object) },

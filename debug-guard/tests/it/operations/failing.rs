@@ -49,13 +49,9 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                         for next in [72, 16] {
                             let moved = match next > now.1 {
                                 // SAFETY: the live block.
-                                true => unsafe {
-                                    failing.resize(now.0, bytes(now.1), bytes(next), Scope::Object)
-                                },
+                                true => unsafe { failing.resize(now.0, bytes(now.1), bytes(next), Scope::Object) },
                                 // SAFETY: the live block.
-                                false => unsafe {
-                                    failing.resize(now.0, bytes(now.1), bytes(next), Scope::Object)
-                                },
+                                false => unsafe { failing.resize(now.0, bytes(now.1), bytes(next), Scope::Object) },
                             };
                             match moved {
                                 Ok(moved) => now = (moved, next),

@@ -1,8 +1,6 @@
 //! Making and ending guards, and asking them.
 
-use debug_guard::{
-    CommandMark, Guard, GuardOptions, LeakMark, Mode, Module, ModuleFinder, StackDepot,
-};
+use debug_guard::{CommandMark, Guard, GuardOptions, LeakMark, Mode, Module, ModuleFinder, StackDepot};
 use testkit::{MemoryUse, Stage};
 
 use super::{GuardOperation, give, guard, memory, options, take};
@@ -61,11 +59,7 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 let depot = StackDepot::new(stage.host()).expect("memory");
                 let here = 0_u8;
                 let [whole, within] = [0, core::ptr::from_ref(&here).addr()].map(|stack| {
-                    let command = CommandMark {
-                        name: "vkCreateImage",
-                        serial: 1,
-                        stack,
-                    };
+                    let command = CommandMark { name: "vkCreateImage", serial: 1, stack };
                     depot.capture_within(command).expect("room")
                 });
                 stage.attempt_plainly(|| {
@@ -79,10 +73,8 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
             how: "",
             takes: memory,
             body: |stage, mode| {
-                let guard = stage.attempt(
-                    || (),
-                    || Guard::new(stage.host(), options(mode)).map_err(|refused| refused.error),
-                );
+                let guard =
+                    stage.attempt(|| (), || Guard::new(stage.host(), options(mode)).map_err(|refused| refused.error));
                 let _: &&S::Host = guard.inner();
             },
         },
@@ -92,17 +84,10 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
             takes: memory,
             body: |stage, mode| {
                 let kept = |mode| {
-                    if mode < Mode::Cookie {
-                        GuardOptions::new(Mode::Cookie)
-                    } else {
-                        options(mode)
-                    }
+                    if mode < Mode::Cookie { GuardOptions::new(Mode::Cookie) } else { options(mode) }
                 };
                 let options = kept(mode).quarantine(8, 4096).exit_leaks(0);
-                drop(stage.attempt(
-                    || (),
-                    || Guard::new(stage.host(), options).map_err(|refused| refused.error),
-                ));
+                drop(stage.attempt(|| (), || Guard::new(stage.host(), options).map_err(|refused| refused.error)));
             },
         },
         GuardOperation {
@@ -147,17 +132,11 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                     guard.exit_leaks_from(mark);
                     let mut seen = 0;
                     guard.live(&mut |info| seen += info.size);
-                    let sum = guard.leaks(LeakMark::default(), mark, &mut |leak| {
-                        seen += leak.blocks as usize
-                    });
+                    let sum = guard.leaks(LeakMark::default(), mark, &mut |leak| seen += leak.blocks as usize);
                     assert_eq!(guard.check_all(), 0);
                     assert_eq!(guard.stats().live_blocks, 1);
                     let recorded = guard.usable_size(block) == Some(40);
-                    assert_eq!(
-                        (seen, sum.bytes),
-                        if recorded { (41, 40) } else { (0, 0) },
-                        "{mode}"
-                    );
+                    assert_eq!((seen, sum.bytes), if recorded { (41, 40) } else { (0, 0) }, "{mode}");
                 });
                 give(&guard, block, 40);
             },

@@ -1,5 +1,5 @@
-//! Every public function of the crate, each in an operation that runs it: what `sweep.rs` refuses memory to, and what `no_global.rs` and
-//! `dhat_heap.rs` watch. One table, so that no net can forget what another one holds.
+//! Every public function of the crate, each in an operation that runs it: what `sweep.rs` refuses memory to, and what
+//! `no_global.rs` and `dhat_heap.rs` watch. One table, so that no net can forget what another one holds.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 mod blocks;
@@ -27,27 +27,14 @@ pub(crate) struct GuardOperation<S: Stage> {
     pub(crate) body: fn(&S, Mode),
 }
 
-pub(crate) const MODES: [Mode; 5] = [
-    Mode::Off,
-    Mode::Sampled,
-    Mode::Cookie,
-    Mode::Fence,
-    Mode::Strict,
-];
+pub(crate) const MODES: [Mode; 5] = [Mode::Off, Mode::Sampled, Mode::Cookie, Mode::Fence, Mode::Strict];
 
 /// All of them.
 pub(crate) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
-    [
-        guards::table(),
-        blocks::table(),
-        reports::table(),
-        words::table(),
-        failing::table(),
-        global::table(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    [guards::table(), blocks::table(), reports::table(), words::table(), failing::table(), global::table()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The table for nets that run each operation once.
@@ -80,18 +67,12 @@ pub(crate) fn guard<S: Stage>(stage: &S, mode: Mode) -> Guard<&S::Host> {
 /// How often a request of an operation used the very guard that the operation is about.
 pub(crate) static VISITS: AtomicU64 = AtomicU64::new(0);
 
-/// Runs `body`; where the stage re-enters its caller, each request of the attempt takes a block of `guard`, reads it through, asks
-/// all that the guard has written down, and frees the block.
-pub(crate) fn reentered<S: Stage, T>(
-    stage: &S,
-    guard: &Guard<&S::Host>,
-    body: impl FnOnce() -> T,
-) -> T {
+/// Runs `body`; where the stage re-enters its caller, each request of the attempt takes a block of `guard`, reads it
+/// through, asks all that the guard has written down, and frees the block.
+pub(crate) fn reentered<S: Stage, T>(stage: &S, guard: &Guard<&S::Host>, body: impl FnOnce() -> T) -> T {
     let visit = || {
         let size = 1 + VISITS.fetch_add(1, SeqCst) as usize * 37 % 300;
-        let block = guard
-            .allocate_zeroed(bytes(size), Scope::Object)
-            .expect("a hook is refused nothing");
+        let block = guard.allocate_zeroed(bytes(size), Scope::Object).expect("a hook is refused nothing");
         // SAFETY: so many bytes of ours.
         let content = unsafe { NonNull::slice_from_raw_parts(block, size).as_ref() };
         assert!(content.iter().all(|byte| *byte == 0), "{size}");
@@ -109,8 +90,7 @@ pub(crate) fn bytes(size: usize) -> Layout {
 }
 
 pub(crate) fn take(host: &impl HostAllocator, size: usize) -> NonNull<u8> {
-    host.allocate(bytes(size), Scope::Object)
-        .expect("refused nothing")
+    host.allocate(bytes(size), Scope::Object).expect("refused nothing")
 }
 
 /// Whatever it is that comes back.

@@ -2,8 +2,8 @@
 
 use alloc_core::Scope;
 use debug_guard::{
-    BackEnd, BackEnds, ContextName, GuardChoice, GuardOptions, Mode, OnReport, OsRefusal,
-    Placement, Rule, Sampling, StackSupport, Stacks,
+    BackEnd, BackEnds, ContextName, GuardChoice, GuardOptions, Mode, OnReport, OsRefusal, Placement, Rule, Sampling,
+    StackSupport, Stacks,
 };
 use testkit::{MemoryUse, Sink, Stage};
 
@@ -103,10 +103,7 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                         let words = (back_end.name(), refused, name.as_str());
                         assert!(Sink::debug(words) > 15);
                     }
-                    assert_eq!(
-                        Sink::debug(StackSupport::of_this_process()),
-                        Sink::debug(first)
-                    );
+                    assert_eq!(Sink::debug(StackSupport::of_this_process()), Sink::debug(first));
                 });
             },
         },

@@ -46,24 +46,12 @@ impl On {
     pub(crate) fn configs(self) -> Vec<Config> {
         let mut configs = Vec::new();
         for back_end in lent().filter(|back_end| BackEnds::probe().offers(*back_end)) {
-            for (_, (mode, placement)) in PLACES
-                .into_iter()
-                .enumerate()
-                .filter(|(bit, _)| self.has(*bit))
-            {
-                configs.push(Config {
-                    mode,
-                    placement,
-                    back_end: Some(back_end),
-                });
+            for (_, (mode, placement)) in PLACES.into_iter().enumerate().filter(|(bit, _)| self.has(*bit)) {
+                configs.push(Config { mode, placement, back_end: Some(back_end) });
             }
         }
         if self.has(4) {
-            configs.push(Config {
-                mode: Mode::Cookie,
-                placement: Placement::Right,
-                back_end: None,
-            });
+            configs.push(Config { mode: Mode::Cookie, placement: Placement::Right, back_end: None });
         }
         configs
     }
@@ -84,11 +72,7 @@ pub(crate) fn skip_what_is_not_offered(test: &str) {
     }
     for back_end in lent() {
         if let Some(refusal) = BackEnds::probe().refusal(back_end) {
-            testkit::skip(
-                required_as(back_end),
-                test,
-                &format!("{back_end}: {refusal}"),
-            );
+            testkit::skip(required_as(back_end), test, &format!("{back_end}: {refusal}"));
         }
     }
 }
@@ -115,34 +99,17 @@ impl Config {
             Placement::Left => "left",
             _ => "alternate",
         };
-        format!(
-            "{}.{place}.{}",
-            self.mode,
-            self.back_end.map_or("none", BackEnd::name)
-        )
+        format!("{}.{place}.{}", self.mode, self.back_end.map_or("none", BackEnd::name))
     }
 
     /// The configuration of that name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let modes = [
-            Mode::Off,
-            Mode::Sampled,
-            Mode::Cookie,
-            Mode::Fence,
-            Mode::Strict,
-        ];
+        let modes = [Mode::Off, Mode::Sampled, Mode::Cookie, Mode::Fence, Mode::Strict];
         let places = [Placement::Right, Placement::Left, Placement::Alternate];
         let back_ends = lent().map(Some).chain([None]);
-        let all = modes
-            .into_iter()
-            .flat_map(|mode| places.map(|placement| (mode, placement)));
-        let all = all.flat_map(|(mode, placement)| {
-            back_ends.clone().map(move |back_end| Self {
-                mode,
-                placement,
-                back_end,
-            })
-        });
+        let all = modes.into_iter().flat_map(|mode| places.map(|placement| (mode, placement)));
+        let all =
+            all.flat_map(|(mode, placement)| back_ends.clone().map(move |back_end| Self { mode, placement, back_end }));
         all.into_iter().find(|config| config.name() == name)
     }
 

@@ -25,10 +25,7 @@ pub(crate) const OWNER: &str = "laboratory";
 
 impl Lab {
     pub(crate) fn options(config: Config) -> GuardOptions {
-        let options = GuardOptions::new(config.mode)
-            .name(OWNER)
-            .placement(config.placement)
-            .stacks(Stacks::Full);
+        let options = GuardOptions::new(config.mode).name(OWNER).placement(config.placement).stacks(Stacks::Full);
         match config.back_end {
             Some(back_end) => options.back_end(back_end),
             None => options,
@@ -36,8 +33,8 @@ impl Lab {
     }
 
     pub(crate) fn new(config: Config, options: GuardOptions) -> Self {
-        let guard = Guard::new(FromGlobalAlloc::SYSTEM, options)
-            .unwrap_or_else(|refused| panic!("{:?}", refused.error));
+        let guard =
+            Guard::new(FromGlobalAlloc::SYSTEM, options).unwrap_or_else(|refused| panic!("{:?}", refused.error));
         Self { guard, config }
     }
 
@@ -75,9 +72,7 @@ pub(crate) fn layout(size: usize, align: usize) -> Layout {
 
 #[inline(never)]
 pub(crate) fn takes(host: &dyn HostAllocator, size: usize, align: usize) -> *mut u8 {
-    let block = host
-        .allocate(layout(size, align), Scope::Object)
-        .expect("memory");
+    let block = host.allocate(layout(size, align), Scope::Object).expect("memory");
     assert_eq!(block.as_ptr().addr() % align, 0, "aligned as asked for");
     black_box(block.as_ptr())
 }
@@ -95,7 +90,8 @@ pub(crate) fn gives(host: &dyn HostAllocator, block: *mut u8, size: usize, align
 #[inline(never)]
 pub(crate) fn stores(at: *mut u8, value: u8) {
     let at = black_box(at);
-    // SAFETY: the case knows where this goes; an address beyond its block is the guard's to stop, and belongs to the guard.
+    // SAFETY: the case knows where this goes; an address beyond its block is the guard's to stop, and belongs to the
+    // guard.
     unsafe { *at = value };
     black_box(());
 }

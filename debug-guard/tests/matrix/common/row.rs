@@ -18,7 +18,8 @@ const CONFIG: &str = "STEWARD_CONFIG";
 /// For machines that are busy with something else.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Runs `case` in a child for each configuration of `on` that the kernel offers, and lets `verdict` judge what was seen.
+/// Runs `case` in a child for each configuration of `on` that the kernel offers, and lets `verdict` judge what was
+/// seen.
 ///
 /// `case` is a function within the test's own function: its path says which test the child has to run.
 pub(crate) fn each<C: Fn(&Lab)>(on: On, case: C, verdict: impl Fn(&SeenByChild)) {
@@ -49,11 +50,7 @@ pub(crate) fn each_of<C: Fn(&Lab)>(
     }
     assert!(!configs.is_empty(), "{} was run under nothing", place.test);
     for config in configs {
-        verdict(&SeenByChild::new(
-            place.path,
-            config,
-            place.child(config, |child| child),
-        ));
+        verdict(&SeenByChild::new(place.path, config, place.child(config, |child| child)));
     }
 }
 
@@ -82,28 +79,16 @@ impl Place {
 
     /// Starts a child for the case.
     pub(crate) fn child(self, config: Config, more: impl FnOnce(Child) -> Child) -> Finished {
-        more(
-            Child::this_test(self.test)
-                .limit(LIMIT)
-                .env(CASE, self.path)
-                .env(CONFIG, config.name()),
-        )
-        .run()
+        more(Child::this_test(self.test).limit(LIMIT).env(CASE, self.path).env(CONFIG, config.name())).run()
     }
 
     /// In a child: runs the case if it is meant, and ends the process.
-    pub(crate) fn run(
-        self,
-        options: impl Fn(Config, GuardOptions) -> GuardOptions,
-        case: impl Fn(&Lab),
-    ) {
+    pub(crate) fn run(self, options: impl Fn(Config, GuardOptions) -> GuardOptions, case: impl Fn(&Lab)) {
         if env::var_os(CASE).is_none_or(|wanted| wanted != self.path) {
             return;
         }
-        let config = env::var(CONFIG)
-            .ok()
-            .and_then(|name| Config::named(&name))
-            .expect("a configuration that the parent named");
+        let config =
+            env::var(CONFIG).ok().and_then(|name| Config::named(&name)).expect("a configuration that the parent named");
         note("anchor", anchor());
         let lab = Lab::new(config, options(config, Lab::options(config)));
         case(&lab);

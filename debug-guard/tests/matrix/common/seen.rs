@@ -36,25 +36,16 @@ impl SeenByChild {
                 told => reports.push(told),
             }
         }
-        Self {
-            config,
-            finished,
-            notes,
-            reports,
-            leaks,
-        }
+        Self { config, finished, notes, reports, leaks }
     }
 
     /// What the child noted under that name.
     #[track_caller]
     pub(crate) fn note(&self, name: &str) -> usize {
-        self.notes.get(name).copied().unwrap_or_else(|| {
-            panic!(
-                "{}: nothing noted as {name}\n{}",
-                self.config.name(),
-                self.finished
-            )
-        })
+        self.notes
+            .get(name)
+            .copied()
+            .unwrap_or_else(|| panic!("{}: nothing noted as {name}\n{}", self.config.name(), self.finished))
     }
 
     pub(crate) fn noted(&self, name: &str) -> bool {
@@ -71,9 +62,7 @@ impl SeenByChild {
     /// The functions whose addresses the child noted as `name0`, `name1`, and so on.
     pub(crate) fn stack_names(&self, name: &str) -> Vec<String> {
         let frames = (0..).map_while(|i| self.notes.get(&format!("{name}{i}")));
-        frames
-            .map(|frame| name_of(frame - 1, self.note("anchor")))
-            .collect()
+        frames.map(|frame| name_of(frame - 1, self.note("anchor"))).collect()
     }
 
     /// The one report after which the child was aborted.
@@ -93,13 +82,7 @@ impl SeenByChild {
     /// The one report there is.
     #[track_caller]
     pub(crate) fn only(&self) -> &Told {
-        assert_eq!(
-            self.reports.len(),
-            1,
-            "{}: one report\n{}",
-            self.config.name(),
-            self.finished
-        );
+        assert_eq!(self.reports.len(), 1, "{}: one report\n{}", self.config.name(), self.finished);
         &self.reports[0]
     }
 
@@ -115,11 +98,7 @@ impl SeenByChild {
     #[track_caller]
     pub(crate) fn quiet(&self, blocks: usize) -> &Self {
         self.ended();
-        let guarded = self.note(if self.config.has_pages() {
-            "guarded"
-        } else {
-            "cookies"
-        });
+        let guarded = self.note(if self.config.has_pages() { "guarded" } else { "cookies" });
         assert!(
             guarded >= blocks,
             "{}: only {guarded} of {blocks} blocks were guarded\n{}",
@@ -127,13 +106,7 @@ impl SeenByChild {
             self.finished
         );
         assert_eq!(self.note("unguarded"), 0, "{}", self.config.name());
-        assert_eq!(
-            (self.note("reports"), self.reports.len()),
-            (0, 0),
-            "{}\n{}",
-            self.config.name(),
-            self.finished
-        );
+        assert_eq!((self.note("reports"), self.reports.len()), (0, 0), "{}\n{}", self.config.name(), self.finished);
         self
     }
 }

@@ -20,33 +20,18 @@ pub(crate) struct Told {
 
 impl Told {
     pub(crate) fn new(line: &str, case: &str, config: Config, anchor: usize) -> Self {
-        let json: Value =
-            serde_json::from_str(line).unwrap_or_else(|error| panic!("no JSON: {error}\n{line}"));
-        let told = Self {
-            json,
-            case: case.to_owned(),
-            config,
-            anchor,
-        };
+        let json: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("no JSON: {error}\n{line}"));
+        let told = Self { json, case: case.to_owned(), config, anchor };
         if let Some(back_end) = config.back_end.filter(|_| !told.is_leak()) {
-            let with_cookies = told
-                .at_path("/block/mode")
-                .is_some_and(|mode| mode == Mode::Cookie.name());
-            let expected = if with_cookies {
-                BackEnd::Cookies
-            } else {
-                back_end
-            };
-            assert_eq!(
-                told.text("/back_end"),
-                expected.name(),
-                "every report names its back end"
-            );
+            let with_cookies = told.at_path("/block/mode").is_some_and(|mode| mode == Mode::Cookie.name());
+            let expected = if with_cookies { BackEnd::Cookies } else { back_end };
+            assert_eq!(told.text("/back_end"), expected.name(), "every report names its back end");
         }
         told
     }
 
-    // --- what it says ---------------------------------------------------------------------------------------------------
+    // --- what it says
+    // ---------------------------------------------------------------------------------------------------
 
     fn at_path(&self, path: &str) -> Option<&Value> {
         self.json.pointer(path).filter(|value| !value.is_null())
@@ -54,16 +39,12 @@ impl Told {
 
     #[track_caller]
     fn text(&self, path: &str) -> &str {
-        self.at_path(path)
-            .and_then(Value::as_str)
-            .unwrap_or_else(|| panic!("no text at {path}\n{self:?}"))
+        self.at_path(path).and_then(Value::as_str).unwrap_or_else(|| panic!("no text at {path}\n{self:?}"))
     }
 
     #[track_caller]
     fn number(&self, path: &str) -> usize {
-        let value = self
-            .at_path(path)
-            .unwrap_or_else(|| panic!("nothing at {path}\n{self:?}"));
+        let value = self.at_path(path).unwrap_or_else(|| panic!("nothing at {path}\n{self:?}"));
         let text = value.as_str().and_then(|text| text.strip_prefix("0x"));
         let number = text.map_or_else(|| value.as_u64(), |text| u64::from_str_radix(text, 16).ok());
         number.unwrap_or_else(|| panic!("no number at {path}\n{self:?}")) as usize
@@ -73,9 +54,7 @@ impl Told {
     fn bytes(&self, path: &str) -> Vec<u8> {
         let text = self.text(path);
         let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-        let byte = |pair: &[u8]| {
-            u8::from_str_radix(str::from_utf8(pair).expect("digits"), 16).expect("two digits")
-        };
+        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).expect("digits"), 16).expect("two digits");
         digits.chunks(2).map(byte).collect()
     }
 
@@ -83,17 +62,13 @@ impl Told {
     #[track_caller]
     fn stack(&self, path: &str) -> Vec<String> {
         let path = &format!("{path}/frames");
-        let frames = self
-            .at_path(path)
-            .and_then(Value::as_array)
-            .unwrap_or_else(|| panic!("no stack at {path}\n{self:?}"));
+        let frames =
+            self.at_path(path).and_then(Value::as_array).unwrap_or_else(|| panic!("no stack at {path}\n{self:?}"));
         assert!(!frames.is_empty(), "an empty stack at {path}\n{self:?}");
         let frames = (0..frames.len()).map(|i| self.number(&format!("{path}/{i}/address")));
         // Frames are return addresses: the call stands in front. The first may be where an instruction was stopped.
         let stopped = path.starts_with("/by") && self.stopped_there();
-        let named = |(i, frame): (usize, usize)| {
-            name_of(frame - usize::from(i > 0 || !stopped), self.anchor)
-        };
+        let named = |(i, frame): (usize, usize)| name_of(frame - usize::from(i > 0 || !stopped), self.anchor);
         frames.enumerate().map(named).collect()
     }
 
@@ -112,13 +87,7 @@ impl Told {
     }
 
     pub(crate) fn at_once(&self) -> bool {
-        let call = [
-            "double-free",
-            "interior-free",
-            "foreign-free",
-            "wrong-guard",
-        ]
-        .contains(&self.text("/kind"));
+        let call = ["double-free", "interior-free", "foreign-free", "wrong-guard"].contains(&self.text("/kind"));
         self.stopped_there() || call
     }
 
@@ -140,10 +109,7 @@ impl Told {
 
     /// The threads that took and gave the block.
     pub(crate) fn threads(&self) -> (usize, usize) {
-        (
-            self.number("/block/taken/thread"),
-            self.number("/block/given/thread"),
-        )
+        (self.number("/block/taken/thread"), self.number("/block/given/thread"))
     }
 
     pub(crate) fn given_thread_name(&self) -> &str {
@@ -160,10 +126,7 @@ impl Told {
 
     /// The block on the other side, and how far it is.
     pub(crate) fn neighbour(&self) -> (usize, usize) {
-        (
-            self.number("/neighbour/address"),
-            self.number("/neighbour_distance"),
-        )
+        (self.number("/neighbour/address"), self.number("/neighbour_distance"))
     }
 
     pub(crate) fn changed_first(&self) -> usize {
@@ -175,7 +138,8 @@ impl Told {
         ["/changed/expected", "/changed/found"].map(|path| self.bytes(path))
     }
 
-    // --- what may be asserted -------------------------------------------------------------------------------------------
+    // --- what may be asserted
+    // -------------------------------------------------------------------------------------------
 
     #[track_caller]
     pub(crate) fn kind(&self, kind: &str) -> &Self {
@@ -186,48 +150,28 @@ impl Told {
     /// The block as it was asked for, whose it is, and under which mode.
     #[track_caller]
     pub(crate) fn block(&self, start: usize, size: usize, align: usize) -> &Self {
-        self.block_under(self.config.mode, start, size, align)
-            .owned_by("", "object")
+        self.block_under(self.config.mode, start, size, align).owned_by("", "object")
     }
 
     /// A block that this context took, in this scope.
     #[track_caller]
-    pub(crate) fn block_of(
-        &self,
-        owner: &str,
-        scope: &str,
-        start: usize,
-        size: usize,
-        align: usize,
-    ) -> &Self {
-        self.block_under(self.config.mode, start, size, align)
-            .owned_by(owner, scope)
+    pub(crate) fn block_of(&self, owner: &str, scope: &str, start: usize, size: usize, align: usize) -> &Self {
+        self.block_under(self.config.mode, start, size, align).owned_by(owner, scope)
     }
 
     #[track_caller]
     fn owned_by(&self, owner: &str, scope: &str) -> &Self {
-        assert_eq!(
-            (self.owner(), self.text("/block/scope")),
-            (owner, scope),
-            "{self:?}"
-        );
+        assert_eq!((self.owner(), self.text("/block/scope")), (owner, scope), "{self:?}");
         self
     }
 
     /// As [`block`](Self::block), where the block got another mode than was asked for.
     #[track_caller]
     pub(crate) fn block_under(&self, mode: Mode, start: usize, size: usize, align: usize) -> &Self {
-        let block = (
-            self.number("/block/address"),
-            self.number("/block/size"),
-            self.number("/block/align"),
-        );
+        let block = (self.number("/block/address"), self.number("/block/size"), self.number("/block/align"));
         assert_eq!(block, (start, size, align), "{self:?}");
         assert_eq!(self.text("/block/mode"), mode.name(), "{self:?}");
-        let guard = self
-            .at_path("/right_guard")
-            .and_then(Value::as_str)
-            .unwrap_or_else(|| self.text("/guard"));
+        let guard = self.at_path("/right_guard").and_then(Value::as_str).unwrap_or_else(|| self.text("/guard"));
         assert_eq!(guard, OWNER, "the guard that gave it, {self:?}");
         self
     }
@@ -241,11 +185,7 @@ impl Told {
     /// The place of the address, seen from the block.
     #[track_caller]
     fn place(&self, name: &str, bytes: usize) -> &Self {
-        assert_eq!(
-            (self.text("/place"), self.number("/bytes")),
-            (name, bytes),
-            "{self:?}"
-        );
+        assert_eq!((self.text("/place"), self.number("/bytes")), (name, bytes), "{self:?}");
         self
     }
 
@@ -267,11 +207,7 @@ impl Told {
     /// The instruction was stopped, at this address; who did it has a stack.
     #[track_caller]
     pub(crate) fn stopped(&self, access: &str, address: usize) -> &Self {
-        assert_eq!(
-            (self.text("/detected_at"), self.text("/access")),
-            ("instruction", access),
-            "{self:?}"
-        );
+        assert_eq!((self.text("/detected_at"), self.text("/access")), ("instruction", access), "{self:?}");
         assert_eq!(self.address(), address, "{self:?}");
         self.stack("/by");
         self
@@ -287,23 +223,12 @@ impl Told {
     #[track_caller]
     pub(crate) fn touched_in(&self, function: &str) -> &Self {
         let stack = self.stack("/by");
-        assert!(
-            stack[0].contains(function),
-            "not in {function}: {stack:#?}\n{self:?}"
-        );
+        assert!(stack[0].contains(function), "not in {function}: {stack:#?}\n{self:?}");
         let program = std::env::current_exe().expect("this program");
         let name = program.file_name().and_then(|name| name.to_str());
         let module = self.text("/by/frames/0/module");
-        assert!(
-            name.is_some_and(|name| module.contains(name))
-                && self.number("/by/frames/0/offset") > 0,
-            "{self:?}"
-        );
-        if unwinds_in_handlers() {
-            self.names("/by", &self.case)
-        } else {
-            self
-        }
+        assert!(name.is_some_and(|name| module.contains(name)) && self.number("/by/frames/0/offset") > 0, "{self:?}");
+        if unwinds_in_handlers() { self.names("/by", &self.case) } else { self }
     }
 
     #[track_caller]
@@ -325,10 +250,7 @@ impl Told {
         // A table of lines has some functions without their modules.
         let bare = function.rsplit("::").next();
         assert!(
-            stack
-                .iter()
-                .any(|name| name.contains(function)
-                    || name.split(' ').any(|name| Some(name) == bare)),
+            stack.iter().any(|name| name.contains(function) || name.split(' ').any(|name| Some(name) == bare)),
             "{path} does not name {function}: {stack:#?}\n{self:?}"
         );
         self
@@ -336,8 +258,7 @@ impl Told {
 
     #[track_caller]
     pub(crate) fn taken_in_case(&self) -> &Self {
-        self.names("/block/taken", "takes")
-            .names("/block/taken", &self.case)
+        self.names("/block/taken", "takes").names("/block/taken", &self.case)
     }
 
     #[track_caller]
@@ -358,21 +279,14 @@ impl Told {
     #[track_caller]
     pub(crate) fn given_not_in(&self, function: &str) -> &Self {
         let stack = self.stack("/block/given");
-        assert!(
-            !stack.iter().any(|name| name.contains(function)),
-            "{stack:#?}\n{self:?}"
-        );
+        assert!(!stack.iter().any(|name| name.contains(function)), "{stack:#?}\n{self:?}");
         self
     }
 
     /// These bytes were found there.
     #[track_caller]
     pub(crate) fn changed(&self, first: usize, actual: &[u8]) -> &Self {
-        assert_eq!(
-            (self.changed_first(), self.number("/changed/span")),
-            (first, actual.len()),
-            "{self:?}"
-        );
+        assert_eq!((self.changed_first(), self.number("/changed/span")), (first, actual.len()), "{self:?}");
         let told = self.bytes("/changed/found");
         assert_eq!(told, actual[..actual.len().min(16)], "{self:?}");
         let expected = self.bytes("/changed/expected");
@@ -383,11 +297,7 @@ impl Told {
     /// So many bytes were found there, each with all its bits turned over.
     #[track_caller]
     pub(crate) fn flipped(&self, first: usize, span: usize) -> &Self {
-        let found: Vec<u8> = self
-            .bytes("/changed/expected")
-            .into_iter()
-            .map(|byte| !byte)
-            .collect();
+        let found: Vec<u8> = self.bytes("/changed/expected").into_iter().map(|byte| !byte).collect();
         assert_eq!(found.len(), span, "{self:?}");
         self.changed(first, &found)
     }
@@ -406,14 +316,7 @@ impl Told {
 
     #[track_caller]
     pub(crate) fn came_back_with(&self, size: usize, align: usize) -> &Self {
-        assert_eq!(
-            (
-                self.number("/free_args/size"),
-                self.number("/free_args/align")
-            ),
-            (size, align),
-            "{self:?}"
-        );
+        assert_eq!((self.number("/free_args/size"), self.number("/free_args/align")), (size, align), "{self:?}");
         self
     }
 
@@ -449,10 +352,7 @@ impl Told {
     #[track_caller]
     pub(crate) fn aged(&self, allocations: usize) -> &Self {
         let age = self.number("/block/given/age");
-        assert!(
-            (allocations..=allocations * 2 + 256).contains(&age),
-            "{age} {self:?}"
-        );
+        assert!((allocations..=allocations * 2 + 256).contains(&age), "{age} {self:?}");
         self
     }
 }
@@ -463,7 +363,8 @@ fn unwinds_in_handlers() -> bool {
     true
 }
 
-/// Before glibc 2.35 the unwinder takes a lock, and is not asked in a signal handler: stacks end there where frame pointers do.
+/// Before glibc 2.35 the unwinder takes a lock, and is not asked in a signal handler: stacks end there where frame
+/// pointers do.
 #[cfg(not(windows))]
 fn unwinds_in_handlers() -> bool {
     // SAFETY: asks for an address.
@@ -482,33 +383,18 @@ impl fmt::Debug for Told {
     /// With functions for frames.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut json = self.json.clone();
-        for path in [
-            "/by",
-            "/block/taken",
-            "/block/given",
-            "/neighbour/taken",
-            "/neighbour/given",
-        ] {
+        for path in ["/by", "/block/taken", "/block/given", "/neighbour/taken", "/neighbour/given"] {
             let frames = json.pointer_mut(&format!("{path}/frames"));
             let Some(frames) = frames.and_then(Value::as_array_mut) else {
                 continue;
             };
             for frame in &mut *frames {
-                let address = frame
-                    .get("address")
-                    .and_then(Value::as_str)
-                    .and_then(|text| text.strip_prefix("0x"));
-                let address = address
-                    .and_then(|text| usize::from_str_radix(text, 16).ok())
-                    .unwrap_or(0);
+                let address = frame.get("address").and_then(Value::as_str).and_then(|text| text.strip_prefix("0x"));
+                let address = address.and_then(|text| usize::from_str_radix(text, 16).ok()).unwrap_or(0);
                 *frame = Value::String(name_of(address, self.anchor).trim_end().to_owned());
             }
             // Below a case stands the test runner, which says nothing.
-            let run = frames.iter().position(|frame| {
-                frame
-                    .as_str()
-                    .is_some_and(|name| name.contains("Place::run"))
-            });
+            let run = frames.iter().position(|frame| frame.as_str().is_some_and(|name| name.contains("Place::run")));
             frames.truncate(run.unwrap_or(usize::MAX));
         }
         write!(f, "{}: {json}", self.config.name())

@@ -2,8 +2,8 @@
 
 use crate::common::{Lab, On, each, loads, note};
 
-/// A limit: where a page that cannot be touched follows, the kernel answers EFAULT, and nobody is told. In the other place its bytes
-/// land in what is checked when the block comes back.
+/// A limit: where a page that cannot be touched follows, the kernel answers EFAULT, and nobody is told. In the other
+/// place its bytes land in what is checked when the block comes back.
 #[test]
 fn t39_the_kernel_copies_past_the_end() {
     const SENT: usize = 80;
@@ -19,11 +19,7 @@ fn t39_the_kernel_copies_past_the_end() {
         // Behind the block unlike what is there, where that can be read.
         let readable = !(lab.config.has_pages() && lab.config.is_right());
         let byte = |i| {
-            if i >= 64 && readable {
-                !loads(block.wrapping_add(i))
-            } else {
-                0x41
-            }
+            if i >= 64 && readable { !loads(block.wrapping_add(i)) } else { 0x41 }
         };
         let bytes: [u8; SENT] = std::array::from_fn(byte);
         assert_eq!(
@@ -42,13 +38,9 @@ fn t39_the_kernel_copies_past_the_end() {
         if !readable {
             // Not one byte of the page behind it.
             // SAFETY: broken on purpose.
-            note_answer("read", unsafe {
-                libc::read(ends[0], block.wrapping_add(64).cast(), 1)
-            });
+            note_answer("read", unsafe { libc::read(ends[0], block.wrapping_add(64).cast(), 1) });
             // SAFETY: broken on purpose.
-            note_answer("write", unsafe {
-                libc::write(ends[1], block.wrapping_add(64).cast(), 1)
-            });
+            note_answer("write", unsafe { libc::write(ends[1], block.wrapping_add(64).cast(), 1) });
         }
         lab.give(block, 64, 16);
     }
@@ -58,19 +50,12 @@ fn t39_the_kernel_copies_past_the_end() {
             let (got, errno, sent) = (seen.note("got"), seen.note("errno"), seen.note("sent"));
             assert!(got <= 64 && sent <= 64, "{got} {sent}");
             assert!(errno == libc::EFAULT as usize || got > 0, "{errno}");
-            assert_eq!(
-                (seen.note("read"), seen.note("write")),
-                (libc::EFAULT as usize, libc::EFAULT as usize)
-            );
+            assert_eq!((seen.note("read"), seen.note("write")), (libc::EFAULT as usize, libc::EFAULT as usize));
             seen.quiet(1);
         } else {
             assert_eq!((seen.note("got"), seen.note("sent")), (SENT, SENT));
             let block = seen.note("block");
-            seen.aborted()
-                .kind("overflow")
-                .block(block, 64, 16)
-                .taken_in_case()
-                .flipped(block + 64, SENT - 64);
+            seen.aborted().kind("overflow").block(block, 64, 16).taken_in_case().flipped(block + 64, SENT - 64);
         }
     });
 }

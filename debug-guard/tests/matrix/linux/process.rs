@@ -32,22 +32,8 @@ fn forked(f: impl FnOnce()) -> i32 {
 }
 
 fn note_end(status: i32) {
-    note(
-        "signal",
-        if libc::WIFSIGNALED(status) {
-            libc::WTERMSIG(status) as usize
-        } else {
-            0
-        },
-    );
-    note(
-        "code",
-        if libc::WIFEXITED(status) {
-            libc::WEXITSTATUS(status) as usize
-        } else {
-            999
-        },
-    );
+    note("signal", if libc::WIFSIGNALED(status) { libc::WTERMSIG(status) as usize } else { 0 });
+    note("code", if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) as usize } else { 999 });
 }
 
 #[test]
@@ -61,13 +47,7 @@ fn t40_a_forked_child_is_guarded_too() {
     }
     each(On::STRICT, touches_what_was_freed, |seen| {
         seen.ended();
-        assert_eq!(
-            seen.note("signal"),
-            libc::SIGABRT as usize,
-            "{}\n{}",
-            seen.config.name(),
-            seen.finished
-        );
+        assert_eq!(seen.note("signal"), libc::SIGABRT as usize, "{}\n{}", seen.config.name(), seen.finished);
         let told = seen.only();
         told.kind("use-after-free")
             .block(seen.note("block"), 64, 16)
@@ -89,17 +69,9 @@ fn t40_a_forked_child_is_guarded_too() {
     }
     each(On::RIGHT, touches_what_is_behind, |seen| {
         seen.ended();
-        assert_eq!(
-            seen.note("signal"),
-            libc::SIGABRT as usize,
-            "{}\n{}",
-            seen.config.name(),
-            seen.finished
-        );
+        assert_eq!(seen.note("signal"), libc::SIGABRT as usize, "{}\n{}", seen.config.name(), seen.finished);
         let told = seen.only();
-        told.kind("overflow")
-            .block(seen.note("block"), 64, 16)
-            .stopped("write", seen.note("block") + 64);
+        told.kind("overflow").block(seen.note("block"), 64, 16).stopped("write", seen.note("block") + 64);
         assert_eq!(told.process(), seen.note("child"));
     });
 
@@ -127,12 +99,7 @@ fn t40_a_forked_child_is_guarded_too() {
     }
     each(On::ALL, gives_back, |seen| {
         seen.quiet(300);
-        assert_eq!(
-            (seen.note("signal"), seen.note("code")),
-            (0, 0),
-            "{}",
-            seen.finished
-        );
+        assert_eq!((seen.note("signal"), seen.note("code")), (0, 0), "{}", seen.finished);
     });
 
     // A new block of the child's is fenced as well.
@@ -147,17 +114,8 @@ fn t40_a_forked_child_is_guarded_too() {
     }
     each(On::STRICT, takes_its_own, |seen| {
         seen.ended();
-        assert_eq!(
-            seen.note("signal"),
-            libc::SIGABRT as usize,
-            "{}\n{}",
-            seen.config.name(),
-            seen.finished
-        );
-        seen.only()
-            .kind("use-after-free")
-            .block(seen.note("own"), 64, 16)
-            .stopped("read", seen.note("own"));
+        assert_eq!(seen.note("signal"), libc::SIGABRT as usize, "{}\n{}", seen.config.name(), seen.finished);
+        seen.only().kind("use-after-free").block(seen.note("own"), 64, 16).stopped("read", seen.note("own"));
     });
 }
 
@@ -175,11 +133,7 @@ fn t41_faults_of_others_go_to_the_handler_before() {
     }
     each(On::PAGES, null, |seen| {
         seen.finished.assert_crash(Crash::AccessViolation);
-        assert!(
-            seen.reports.is_empty() && !seen.noted("passed"),
-            "{}",
-            seen.finished
-        );
+        assert!(seen.reports.is_empty() && !seen.noted("passed"), "{}", seen.finished);
     });
 
     // The standard library's handler tells of the overflow; it was there before.
@@ -188,11 +142,7 @@ fn t41_faults_of_others_go_to_the_handler_before() {
         #[inline(never)]
         fn deeper(depth: usize) -> usize {
             let room = std::hint::black_box([depth; 512]);
-            if depth == usize::MAX {
-                0
-            } else {
-                deeper(depth + 1) + room[depth % 512]
-            }
+            if depth == usize::MAX { 0 } else { deeper(depth + 1) + room[depth % 512] }
         }
         thread::scope(|scope| {
             scope.spawn(|| note("passed", deeper(0)));
@@ -200,16 +150,8 @@ fn t41_faults_of_others_go_to_the_handler_before() {
     }
     each(On::PAGES, stack_overflow, |seen| {
         seen.finished.assert_crash(Crash::Abort);
-        assert!(
-            seen.reports.is_empty() && !seen.noted("passed"),
-            "{}",
-            seen.finished
-        );
-        assert!(
-            seen.finished.stderr.contains("overflowed its stack"),
-            "{}",
-            seen.finished
-        );
+        assert!(seen.reports.is_empty() && !seen.noted("passed"), "{}", seen.finished);
+        assert!(seen.finished.stderr.contains("overflowed its stack"), "{}", seen.finished);
     });
 
     // A handler that was there before gets what is not the guard's, with the same address, and may go on elsewhere.
@@ -245,11 +187,7 @@ fn t41_faults_of_others_go_to_the_handler_before() {
     each_with(On::PAGES, with_a_handler, chained, |seen| {
         seen.finished.assert_code(7);
         assert_eq!(seen.note("heard"), 0x1230);
-        assert!(
-            seen.reports.is_empty() && !seen.noted("passed"),
-            "{}",
-            seen.finished
-        );
+        assert!(seen.reports.is_empty() && !seen.noted("passed"), "{}", seen.finished);
     });
     // What is the guard's does not reach it.
     fn ours(lab: &Lab) {
@@ -260,8 +198,7 @@ fn t41_faults_of_others_go_to_the_handler_before() {
     }
     each_with(On::STRICT, with_a_handler, ours, |seen| {
         assert!(!seen.noted("heard") && !seen.noted("passed"));
-        seen.of("use-after-free", 64, 16)
-            .stopped("read", seen.note("block"));
+        seen.of("use-after-free", 64, 16).stopped("read", seen.note("block"));
     });
 }
 
@@ -314,10 +251,7 @@ fn t42_a_fault_in_a_signal_handler_and_in_an_allocator() {
     });
 
     fn in_the_allocator_behind(lab: &Lab) {
-        static CARELESS: Careless = Careless {
-            block: AtomicUsize::new(0),
-            armed: AtomicBool::new(false),
-        };
+        static CARELESS: Careless = Careless { block: AtomicUsize::new(0), armed: AtomicBool::new(false) };
         let guard = Guard::new(&CARELESS, Lab::options(lab.config)).expect("a guard");
         let block = takes(&guard, 64, 16);
         note_pointer("block", block);
@@ -334,8 +268,7 @@ fn t42_a_fault_in_a_signal_handler_and_in_an_allocator() {
     each(On::STRICT, in_the_allocator_behind, |seen| {
         seen.note("within");
         assert!(!seen.noted("passed"));
-        seen.of("use-after-free", 64, 16)
-            .stopped("read", seen.note("block"));
+        seen.of("use-after-free", 64, 16).stopped("read", seen.note("block"));
     });
 
     // Reports are made while other threads hold whatever locks there are.
@@ -369,17 +302,8 @@ fn t42_a_fault_in_a_signal_handler_and_in_an_allocator() {
         while_others_work,
         |seen| {
             seen.ended();
-            assert_eq!(
-                (seen.note("reports"), seen.reports.len()),
-                (FAULTS, FAULTS),
-                "{}",
-                seen.config.name()
-            );
-            let kind = if seen.config.mode == Mode::Strict {
-                "use-after-free"
-            } else {
-                "double-free"
-            };
+            assert_eq!((seen.note("reports"), seen.reports.len()), (FAULTS, FAULTS), "{}", seen.config.name());
+            let kind = if seen.config.mode == Mode::Strict { "use-after-free" } else { "double-free" };
             seen.reports.iter().for_each(|told| {
                 told.kind(kind).given_in_case();
             });

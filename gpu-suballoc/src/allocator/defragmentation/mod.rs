@@ -33,8 +33,8 @@ type MoveList<'a, T, A> = TryVec<T, Scoped<&'a CountingAllocator<A>>>;
 
 /// A defragmentation under way: see [`GpuAllocator::defragment`].
 ///
-/// Dropping it frees reserved places, and makes blocks that are not empty ordinary again. After `core::mem::forget` its pools cannot be
-/// defragmented or destroyed, nor the allocator [closed](GpuAllocator::close).
+/// Dropping it frees reserved places, and makes blocks that are not empty ordinary again. After `core::mem::forget` its
+/// pools cannot be defragmented or destroyed, nor the allocator [closed](GpuAllocator::close).
 #[must_use = "dropping it ends the defragmentation before anything has moved"]
 pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
     allocator: &'a GpuAllocator<D, A>,
@@ -52,9 +52,9 @@ pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Begins to move regions so that whole blocks become empty: nothing is allocated in the blocks to drain until they are empty or the
-    /// defragmentation ends. Then [`next_pass`](Defragmentation::next_pass) returns the regions to copy. To see only the plan, drop the
-    /// result.
+    /// Begins to move regions so that whole blocks become empty: nothing is allocated in the blocks to drain until they
+    /// are empty or the defragmentation ends. Then [`next_pass`](Defragmentation::next_pass) returns the regions to
+    /// copy. To see only the plan, drop the result.
     ///
     /// Meanwhile any thread may allocate, free, map and crop.
     ///
@@ -104,8 +104,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Updates the place and the resource in `region` after a defragmentation.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`](crate::GpuMisuse::Stale), [`GpuMisuse::OtherAllocator`](crate::GpuMisuse::OtherAllocator); then `region` is
-    /// unchanged.
+    /// [`GpuMisuse::Stale`](crate::GpuMisuse::Stale), [`GpuMisuse::OtherAllocator`](crate::GpuMisuse::OtherAllocator);
+    /// then `region` is unchanged.
     pub fn refresh(&self, region: &mut Region) -> Result<(), GpuError> {
         *region = self.region_of(region.id)?;
         Ok(())

@@ -1,7 +1,6 @@
 use super::{Defragmentation, MoveOutcome, MoveResult, RegionMove};
 use crate::device::{
-    BufferHandle, DeviceError, DeviceMemory, ImageHandle, ImageInfo, ResourceHandle,
-    ResourceRequirements,
+    BufferHandle, DeviceError, DeviceMemory, ImageHandle, ImageInfo, ResourceHandle, ResourceRequirements,
 };
 use crate::error::{GpuError, GpuMisuse};
 use crate::flags::debug_fields;
@@ -11,9 +10,9 @@ use alloc_core::HostAllocator;
 
 type MoveSink<'s> = &'s mut dyn FnMut(&RegionMove, MoveResult);
 
-/// Regions to copy; after the copies, call [`finish`](Self::finish). Dropping the pass instead leaves every region at its place, destroys
-/// the second resources and frees the reserved places: the device must have finished with them then, too. After `core::mem::forget` the
-/// next pass or the end of the [`Defragmentation`] does so.
+/// Regions to copy; after the copies, call [`finish`](Self::finish). Dropping the pass instead leaves every region at
+/// its place, destroys the second resources and frees the reserved places: the device must have finished with them
+/// then, too. After `core::mem::forget` the next pass or the end of the [`Defragmentation`] does so.
 #[doc(alias("VmaDefragmentationPassMoveInfo"))]
 #[must_use = "dropping it leaves every region where it is"]
 pub struct DefragmentationPass<'p, 'a, D: DeviceMemory, A: HostAllocator> {
@@ -24,8 +23,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     /// The next regions to move, with reserved places; empty when everything is done.
     ///
     /// # Errors
-    /// The host allocator's error, if the pass has no move yet. Such an error excludes its block, which [`skipped`](Self::skipped) does not
-    /// count; the next call continues with the others.
+    /// The host allocator's error, if the pass has no move yet. Such an error excludes its block, which
+    /// [`skipped`](Self::skipped) does not count; the next call continues with the others.
     #[doc(alias("vmaBeginDefragmentationPass"))]
     pub fn next_pass(&mut self) -> Result<DefragmentationPass<'_, 'a, D, A>, GpuError> {
         // Ends a pass that was forgotten.
@@ -99,11 +98,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     }
 
     pub(super) fn end_drained(&mut self) {
-        let end = self
-            .ready
-            .as_slice()
-            .last()
-            .map_or(self.looked_at, |next| next.order);
+        let end = self.ready.as_slice().last().map_or(self.looked_at, |next| next.order);
         while self.done < end {
             if let Some(&block) = self.blocks.as_slice().get(self.done) {
                 let allocator = self.allocator;
@@ -120,17 +115,13 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         let key = one.region.key();
         let (from, to) = (one.from.at, one.to.at);
         let second = (to, one.new_resource);
-        let (result, left) = (allocator.records).end_move(key, one.ending(is_seen), second, || {
-            allocator.pools().move_region(from, to)
-        });
+        let (result, left) =
+            (allocator.records).end_move(key, one.ending(is_seen), second, || allocator.pools().move_region(from, to));
         allocator.destroy_resource(left);
         if result == MoveResult::Moved {
             self.totals.moves += 1;
             self.totals.moved_bytes += one.from.reserved;
-            allocator.pools().free_target(RegionPlace {
-                slot: MOVE_TARGET,
-                ..from
-            });
+            allocator.pools().free_target(RegionPlace { slot: MOVE_TARGET, ..from });
             return result;
         }
         if result != MoveResult::Stayed
@@ -189,18 +180,15 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     }
 
     pub(super) fn get_mut(&mut self, index: usize) -> Result<&mut RegionMove, GpuMisuse> {
-        self.run
-            .current
-            .as_mut_slice()
-            .get_mut(index)
-            .ok_or(GpuMisuse::Outside)
+        self.run.current.as_mut_slice().get_mut(index).ok_or(GpuMisuse::Outside)
     }
 
     /// Creates a buffer like the region's buffer, bound at the new place.
     ///
     /// # Errors
-    /// [`GpuMisuse::Outside`] if there is no such move, [`GpuMisuse::NoBuffer`], [`GpuMisuse::Held`] if the second buffer exists already,
-    /// [`GpuMisuse::WrongPlace`] if the new place does not meet the buffer's requirements; the driver's error.
+    /// [`GpuMisuse::Outside`] if there is no such move, [`GpuMisuse::NoBuffer`], [`GpuMisuse::Held`] if the second
+    /// buffer exists already, [`GpuMisuse::WrongPlace`] if the new place does not meet the buffer's requirements; the
+    /// driver's error.
     pub fn make_buffer(&mut self, index: usize) -> Result<BufferHandle, GpuError> {
         let one = *self.get(index)?;
         let info = (one.old_buffer().and(one.root.description))
@@ -214,21 +202,19 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         Ok(self.get(index)?.new_buffer().ok_or(GpuMisuse::NoBuffer)?)
     }
 
-    /// Creates an image, bound at the new place, from `info` of the region's image. Another info is detected only by usage, flags, sharing,
-    /// tiling and what the driver requires. Layouts, views and descriptors are the user's responsibility.
+    /// Creates an image, bound at the new place, from `info` of the region's image. Another info is detected only by
+    /// usage, flags, sharing, tiling and what the driver requires. Layouts, views and descriptors are the user's
+    /// responsibility.
     ///
     /// # Errors
-    /// As [`make_buffer`](Self::make_buffer), but [`GpuMisuse::NoImage`]; [`GpuMisuse::WrongPlace`] also if `info` is another one.
+    /// As [`make_buffer`](Self::make_buffer), but [`GpuMisuse::NoImage`]; [`GpuMisuse::WrongPlace`] also if `info` is
+    /// another one.
     pub fn make_image(&mut self, index: usize, info: &ImageInfo) -> Result<ImageHandle, GpuError> {
         let one = *self.get(index)?;
         if one.old_image().is_none() {
             return Err(GpuMisuse::NoImage.into());
         }
-        if !one
-            .root
-            .description
-            .is_some_and(|description| description.is_like_image(info))
-        {
+        if !one.root.description.is_some_and(|description| description.is_like_image(info)) {
             return Err(GpuMisuse::WrongPlace.into());
         }
         let device = self.run.allocator.device();
@@ -253,8 +239,9 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         let needs = allocator.requirements(made);
         // Equal infos have equal requirements.
         let is_alike = match made {
-            ResourceHandle::Image(_) => (one.root.view.resource)
-                .is_some_and(|old| is_alike(&allocator.requirements(old), &needs)),
+            ResourceHandle::Image(_) => {
+                (one.root.view.resource).is_some_and(|old| is_alike(&allocator.requirements(old), &needs))
+            }
             ResourceHandle::Buffer(_) => true,
         };
         let fits = is_alike
@@ -263,9 +250,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
             && needs.memory_type_bits >> (one.from.memory_type & 31) & 1 == 1
             && !needs.requires_dedicated;
         let bound = if fits {
-            allocator
-                .bind(made, one.to.memory, one.to.offset)
-                .map_err(GpuError::Device)
+            allocator.bind(made, one.to.memory, one.to.offset).map_err(GpuError::Device)
         } else {
             Err(GpuMisuse::WrongPlace.into())
         };
@@ -277,9 +262,9 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         Ok(())
     }
 
-    /// Ends the pass. A copied region is then at its new place, with the same id and the second resource; its old resource is destroyed and
-    /// its old place freed. Calls `visit` with each move and its result, without a lock. The device must have finished the copies and any
-    /// use of the old resources.
+    /// Ends the pass. A copied region is then at its new place, with the same id and the second resource; its old
+    /// resource is destroyed and its old place freed. Calls `visit` with each move and its result, without a lock. The
+    /// device must have finished the copies and any use of the old resources.
     #[doc(alias("vmaEndDefragmentationPass"))]
     pub fn finish(self, mut visit: impl FnMut(&RegionMove, MoveResult)) {
         self.run.end_pass(Some(&mut visit));
@@ -298,13 +283,6 @@ debug_fields!(
 );
 
 fn is_alike(one: &ResourceRequirements, other: &ResourceRequirements) -> bool {
-    let needs = |of: &ResourceRequirements| {
-        (
-            of.size,
-            of.alignment,
-            of.memory_type_bits,
-            of.requires_dedicated,
-        )
-    };
+    let needs = |of: &ResourceRequirements| (of.size, of.alignment, of.memory_type_bits, of.requires_dedicated);
     needs(one) == needs(other)
 }

@@ -15,11 +15,7 @@ const TRANSFER: u32 = BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER
 const BUSY: SkipReason = |to| &mut to.busy;
 
 impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
-    pub(super) fn begin_pool(
-        &mut self,
-        index: u16,
-        generation: Option<u32>,
-    ) -> Result<(), GpuError> {
+    pub(super) fn begin_pool(&mut self, index: u16, generation: Option<u32>) -> Result<(), GpuError> {
         if (self.allocator.pools()).begin_defragmentation(index, generation)?
             && let Some(begun) = self.begun.get_mut(usize::from(index))
         {
@@ -37,9 +33,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         let mut sums = alloc_core::TryVec::new_in(*self.blocks.allocator());
         let (blocks, max_blocks) = allocator.pools().block_counts(index);
         sums.try_reserve_exact(blocks)?;
-        collect(&mut sums, |push| {
-            allocator.pools().each_block_sum(index, push)
-        })?;
+        collect(&mut sums, |push| allocator.pools().each_block_sum(index, push))?;
         let block_at = |block| BlockRef::new(RangePlacement::General, index, block);
         let mapped = sums.as_slice().iter().filter(|sum| sum.is_pinned).count();
         self.skipped.add(|to| &mut to.mapped, mapped as u64);
@@ -74,16 +68,12 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             return Ok(Some(|to| &mut to.mapped));
         }
         let regions = self.regions.as_slice().iter();
-        Ok(regions
-            .filter_map(|region| self.movable(*region).err())
-            .next())
+        Ok(regions.filter_map(|region| self.movable(*region).err()).next())
     }
 
     fn collect_regions(&mut self, block: BlockRef) -> Result<bool, GpuError> {
         let pools = self.allocator.pools();
-        collect(&mut self.regions, |push| {
-            pools.each_block_region(block, push)
-        })
+        collect(&mut self.regions, |push| pools.each_block_region(block, push))
     }
 
     fn movable(&self, at: RegionPlace) -> Result<MovingRoot, SkipReason> {
@@ -206,10 +196,7 @@ fn collect<T, R, A: HostAllocator>(
     }
 }
 
-fn check_resource(
-    resource: ResourceHandle,
-    description: Option<&ResourceDescription>,
-) -> Result<(), SkipReason> {
+fn check_resource(resource: ResourceHandle, description: Option<&ResourceDescription>) -> Result<(), SkipReason> {
     let description = description.ok_or(BUSY)?;
     if description.leaves_device() {
         return Err(|to| &mut to.external);

@@ -17,10 +17,11 @@ pub struct DefragmentationOptions<'f> {
     pub max_bytes_per_pass: u64,
     /// Limits the moves of a pass, which contains at least one.
     pub max_moves_per_pass: usize,
-    /// Also moves regions of [`allocate`](crate::GpuAllocator::allocate): the user must bind a second resource at the new place.
+    /// Also moves regions of [`allocate`](crate::GpuAllocator::allocate): the user must bind a second resource at the
+    /// new place.
     pub move_bare_regions: bool,
-    /// Moves only regions for which `filter(id, tag)` is true. It is called without a lock, at least once for each region. One excluded
-    /// region keeps its whole block.
+    /// Moves only regions for which `filter(id, tag)` is true. It is called without a lock, at least once for each
+    /// region. One excluded region keeps its whole block.
     pub filter: Option<&'f (dyn Fn(RegionId, u64) -> bool + Sync)>,
 }
 
@@ -146,10 +147,7 @@ impl RegionMove {
 }
 
 const fn place(of: &Suballocation) -> MovePlace {
-    MovePlace {
-        memory: of.memory,
-        offset: of.offset,
-    }
+    MovePlace { memory: of.memory, offset: of.offset }
 }
 
 /// The plan of a defragmentation and the work done so far.

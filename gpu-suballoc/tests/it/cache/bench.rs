@@ -17,11 +17,7 @@ pub struct Shader<'c> {
 
 impl Drop for Shader<'_> {
     fn drop(&mut self) {
-        assert_eq!(
-            alloc_core::held_state_locks(),
-            0,
-            "no destructor runs with a lock held"
-        );
+        assert_eq!(alloc_core::held_state_locks(), 0, "no destructor runs with a lock held");
         self.alive.fetch_sub(1, SeqCst);
     }
 }
@@ -38,20 +34,10 @@ pub struct Counts {
 
 impl Counts {
     pub fn make(&self, number: u64) -> Result<CompiledShader<Shader<'_>>, Broken> {
-        assert_eq!(
-            alloc_core::held_state_locks(),
-            0,
-            "no compile runs with a lock held"
-        );
+        assert_eq!(alloc_core::held_state_locks(), 0, "no compile runs with a lock held");
         self.compiled.fetch_add(1, SeqCst);
         self.alive.fetch_add(1, SeqCst);
-        Ok(CompiledShader {
-            value: Shader {
-                number,
-                alive: &self.alive,
-            },
-            bytes: 100,
-        })
+        Ok(CompiledShader { value: Shader { number, alive: &self.alive }, bytes: 100 })
     }
 
     pub fn now(&self) -> (u64, u64) {
@@ -69,15 +55,9 @@ pub struct Contexts {
 
 impl Contexts {
     pub fn new() -> Self {
-        let root = Context::root_static(&SYSTEM, ContextOptions::new("root"))
-            .expect("memory of the system");
+        let root = Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("memory of the system");
         let child = |name| root.child(name).expect("memory of the system");
-        Self {
-            a: child("a"),
-            b: child("b"),
-            shared: child("cache"),
-            root: Some(root),
-        }
+        Self { a: child("a"), b: child("b"), shared: child("cache"), root: Some(root) }
     }
 
     pub fn cache<'c>(&self) -> Cache<'c> {
@@ -94,9 +74,7 @@ impl Contexts {
         assert_eq!(self.bytes(), [0, 0, 0]);
         let root = self.root.take();
         drop((self.a, self.b, self.shared));
-        root.expect("it is there")
-            .close_root()
-            .expect("nothing is left");
+        root.expect("it is there").close_root().expect("nothing is left");
     }
 }
 
@@ -106,14 +84,8 @@ pub fn key(device: CacheDevice, number: u64) -> ShaderKey {
 
 /// The shader `number`, compiled if need be.
 #[track_caller]
-pub fn get<'o, 'c>(
-    owner: &'o Owner<'c>,
-    counts: &'c Counts,
-    number: u64,
-) -> ShaderRef<'o, Shader<'c>, Broken> {
-    let hold = owner
-        .get_or_compile(key(owner.device(), number), || counts.make(number))
-        .expect("it compiles");
+pub fn get<'o, 'c>(owner: &'o Owner<'c>, counts: &'c Counts, number: u64) -> ShaderRef<'o, Shader<'c>, Broken> {
+    let hold = owner.get_or_compile(key(owner.device(), number), || counts.make(number)).expect("it compiles");
     assert_eq!(hold.number, number);
     hold
 }
@@ -122,10 +94,6 @@ pub fn get_each<'c>(owner: &Owner<'c>, counts: &'c Counts, numbers: std::ops::Ra
     numbers.for_each(|number| drop(get(owner, counts, number)));
 }
 
-pub fn own<T, E>(
-    cache: &ShaderCache<T, E>,
-    device: CacheDevice,
-    memory: &Context,
-) -> CacheOwner<T, E> {
+pub fn own<T, E>(cache: &ShaderCache<T, E>, device: CacheDevice, memory: &Context) -> CacheOwner<T, E> {
     cache.owner(device, memory.handle()).expect("memory")
 }

@@ -15,16 +15,10 @@ fn h59_h60_any_number_of_64_bits_is_a_key() {
 #[test]
 fn a_compiler_may_make_nothing_of_no_size() {
     let contexts = Contexts::new();
-    let cache = ShaderCache::<(), Broken>::new(contexts.shared.handle(), CacheLimits::NONE)
-        .expect("memory");
+    let cache = ShaderCache::<(), Broken>::new(contexts.shared.handle(), CacheLimits::NONE).expect("memory");
     let owner = own(&cache, CacheDevice::new_unique(), &contexts.a);
     let hold = owner
-        .get_or_compile(key(owner.device(), 1), || {
-            Ok(CompiledShader {
-                value: (),
-                bytes: 0,
-            })
-        })
+        .get_or_compile(key(owner.device(), 1), || Ok(CompiledShader { value: (), bytes: 0 }))
         .expect("it compiles");
     assert_eq!(*hold, ());
 }

@@ -4,7 +4,8 @@ use super::*;
 
 const THREADS: u64 = 16;
 
-/// Sixteen threads ask for one shader at once; whoever compiles waits until all others wait for it. Their answers; `Err` of one that unwound.
+/// Sixteen threads ask for one shader at once; whoever compiles waits until all others wait for it. Their answers;
+/// `Err` of one that unwound.
 fn sixteen_ask<'c>(
     owners: &[Owner<'c>],
     compile: impl Fn(u64) -> Result<CompiledShader<Shader<'c>>, Broken> + Sync,
@@ -30,9 +31,7 @@ fn sixteen_ask<'c>(
             })
         });
         let asks = Vec::from_iter(asks);
-        asks.into_iter()
-            .map(|ask| ask.join().expect("no panic"))
-            .collect()
+        asks.into_iter().map(|ask| ask.join().expect("no panic")).collect()
     })
 }
 
@@ -64,11 +63,7 @@ fn h70_sixteen_threads_compile_once_and_have_its_result_or_its_error_or_another_
         let seen = (ran.load(SeqCst), stats.failed, stats.compiled, counts.now());
         assert_eq!(seen, (compiles, failed, made, (made, made)), "{end}");
         // Who finds the first compile gone joins the second.
-        let joined = if end == "unwinds" {
-            THREADS - 1..u64::MAX
-        } else {
-            THREADS - 1..THREADS
-        };
+        let joined = if end == "unwinds" { THREADS - 1..u64::MAX } else { THREADS - 1..THREADS };
         assert!(joined.contains(&stats.joined), "{end}: {stats:?}");
         assert_eq!((stats.compiling, stats.entries), (0, made), "{end}");
         assert_eq!(owners[0].in_use() + owners[1].in_use(), 0, "{end}");
@@ -92,10 +87,7 @@ fn h70_a_release_in_flight_leaves_nothing_behind() {
                     go_on.wait();
                     counts.make(1)
                 };
-                let work = a
-                    .get_or_compile(key(device, 1), compile)
-                    .expect("it compiles")
-                    .into_work_ref();
+                let work = a.get_or_compile(key(device, 1), compile).expect("it compiles").into_work_ref();
                 (work.number, work)
             });
             flying.wait();
@@ -116,11 +108,7 @@ fn h70_a_release_in_flight_leaves_nothing_behind() {
             drop(work);
         });
         drop(a);
-        assert_eq!(
-            (counts.now(), cache.stats().entries, cache.stats().dead),
-            ((1, 0), 0, 0),
-            "{whose}"
-        );
+        assert_eq!((counts.now(), cache.stats().entries, cache.stats().dead), ((1, 0), 0, 0), "{whose}");
         drop(b);
         drop(cache);
         contexts.end();
@@ -145,10 +133,7 @@ fn h70_others_compile_and_find_while_one_compiles() {
         flying.wait();
         drop(get(&owner, &counts, 1));
         drop(get(&owner, &counts, 3));
-        assert_eq!(
-            cache.delete_where(|_, shader| shader.number == 1).destroyed,
-            1
-        );
+        assert_eq!(cache.delete_where(|_, shader| shader.number == 1).destroyed, 1);
         go_on.wait();
     });
     assert_eq!(counts.now(), (3, 2));
@@ -168,10 +153,7 @@ fn h70_compiles_of_one_cache_that_want_each_other_do_not_wait_for_ever() {
 /// Two compiles, of owners in these two caches, each of which wants the other's result.
 fn compile_each_in_the_other(of: [usize; 2]) {
     // Left behind where it fails: threads that wait for ever are not joined.
-    let (contexts, counts): (&Contexts, &Counts) = (
-        Box::leak(Box::new(Contexts::new())),
-        Box::leak(Box::default()),
-    );
+    let (contexts, counts): (&Contexts, &Counts) = (Box::leak(Box::new(Contexts::new())), Box::leak(Box::default()));
     let caches: &[Cache<'static>; 2] = Box::leak(Box::new([contexts.cache(), contexts.cache()]));
     let device = CacheDevice::new_unique();
     let owner = |cache: &Cache<'static>| own(cache, device, &contexts.a);
@@ -184,15 +166,12 @@ fn compile_each_in_the_other(of: [usize; 2]) {
             let mut inside = None;
             let made = owners[mine].get_or_compile(key(device, mine as u64), || {
                 both.wait();
-                let asked = owners[other]
-                    .get_or_compile(key(device, other as u64), || counts.make(other as u64));
+                let asked = owners[other].get_or_compile(key(device, other as u64), || counts.make(other as u64));
                 inside = Some(asked.map(drop));
                 counts.make(mine as u64)
             });
             assert_eq!(made.expect("it compiles").number, mine as u64);
-            ended
-                .send(inside.expect("it was compiled"))
-                .expect("somebody listens");
+            ended.send(inside.expect("it was compiled")).expect("somebody listens");
         });
     }
     drop(ended);
@@ -202,25 +181,14 @@ fn compile_each_in_the_other(of: [usize; 2]) {
         end => end.expect("no panic"),
     });
     came.sort_by_key(Result::is_err);
-    assert_eq!(
-        came,
-        [Ok(()), Err(CacheError::Recursive)],
-        "the one that asked last is told"
-    );
-    assert_eq!(
-        (
-            counts.now(),
-            caches.each_ref().map(|cache| cache.stats().compiling)
-        ),
-        ((2, 2), [0, 0])
-    );
+    assert_eq!(came, [Ok(()), Err(CacheError::Recursive)], "the one that asked last is told");
+    assert_eq!((counts.now(), caches.each_ref().map(|cache| cache.stats().compiling)), ((2, 2), [0, 0]));
     // Nobody waits any more, so nobody is in a circle.
-    assert!(
-        (0..2).all(|number| get(&owners[number], counts, number as u64).number == number as u64)
-    );
+    assert!((0..2).all(|number| get(&owners[number], counts, number as u64).number == number as u64));
 }
 
-/// The leader unwinds, the one that waited leads now, and the first asks again: it waits, for that one waits for nobody any more.
+/// The leader unwinds, the one that waited leads now, and the first asks again: it waits, for that one waits for nobody
+/// any more.
 #[test]
 fn ge12_who_leads_after_waiting_is_waited_for() {
     cache_scene!(contexts, counts, cache, owner);
@@ -235,18 +203,11 @@ fn ge12_who_leads_after_waiting_is_waited_for() {
                 // Quietly: no hook is run.
                 resume_unwind(Box::new("planted"))
             };
-            assert!(
-                catch_unwind(AssertUnwindSafe(|| owner
-                    .get_or_compile(wanted, unwinds)
-                    .map(drop)))
-                .is_err()
-            );
+            assert!(catch_unwind(AssertUnwindSafe(|| owner.get_or_compile(wanted, unwinds).map(drop))).is_err());
             while second.load(SeqCst) == 0 {
                 thread::yield_now();
             }
-            let again = owner
-                .get_or_compile(wanted, || Err(Broken(1)))
-                .map(|hold| hold.number);
+            let again = owner.get_or_compile(wanted, || Err(Broken(1))).map(|hold| hold.number);
             answered.store(1, SeqCst);
             assert_eq!(again, Ok(1));
         });

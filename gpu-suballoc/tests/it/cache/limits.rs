@@ -5,10 +5,7 @@ use super::*;
 #[test]
 fn h73_what_was_used_least_goes_and_what_is_held_stays() {
     cache_scene!(contexts, counts, cache, owner);
-    cache.set_limits(CacheLimits {
-        bytes: 1000,
-        entries: u64::MAX,
-    });
+    cache.set_limits(CacheLimits { bytes: 1000, entries: u64::MAX });
     let held = Vec::from_iter((0..3).map(|number| get(&owner, &counts, number)));
     for number in 3..500 {
         drop(get(&owner, &counts, number));
@@ -16,21 +13,11 @@ fn h73_what_was_used_least_goes_and_what_is_held_stays() {
         drop(get(&owner, &counts, 3));
         assert!(cache.stats().bytes <= 1000, "{:?}", cache.stats());
     }
-    assert!(
-        held.iter()
-            .enumerate()
-            .all(|(number, hold)| hold.number == number as u64)
-    );
-    assert!(
-        (0..4).all(|number| cache.get(key(owner.device(), number)).is_some()),
-        "held or used"
-    );
+    assert!(held.iter().enumerate().all(|(number, hold)| hold.number == number as u64));
+    assert!((0..4).all(|number| cache.get(key(owner.device(), number)).is_some()), "held or used");
     let stats = cache.stats();
     assert_eq!((stats.entries, stats.dead, counts.now().1), (10, 0, 10));
-    assert!(
-        stats.evicted >= 490 && stats.compiled <= 500 + 10,
-        "{stats:?}"
-    );
+    assert!(stats.evicted >= 490 && stats.compiled <= 500 + 10, "{stats:?}");
 }
 
 /// What a compiler says may be anything; the sum is kept in 64 bits, and what was compiled is kept all the same (H61).
@@ -39,9 +26,7 @@ fn compiled_bytes_overflow_is_counted_up_to_what_64_bits_hold() {
     cache_scene!(contexts, counts, cache, owner);
     let make = |number: u64, bytes: u64| {
         let compiled = owner.get_or_compile(key(owner.device(), number), || {
-            counts
-                .make(number)
-                .map(|made| CompiledShader { bytes, ..made })
+            counts.make(number).map(|made| CompiledShader { bytes, ..made })
         });
         drop(compiled.expect("it compiles"));
     };
@@ -49,48 +34,24 @@ fn compiled_bytes_overflow_is_counted_up_to_what_64_bits_hold() {
     for number in 2..5 {
         make(number, u64::MAX);
     }
-    assert_eq!(
-        (
-            cache.stats().bytes,
-            cache.stats().entries,
-            owner.stats().bytes
-        ),
-        (u64::MAX, 4, u64::MAX)
-    );
-    cache.set_limits(CacheLimits {
-        bytes: 100,
-        entries: u64::MAX,
-    });
+    assert_eq!((cache.stats().bytes, cache.stats().entries, owner.stats().bytes), (u64::MAX, 4, u64::MAX));
+    cache.set_limits(CacheLimits { bytes: 100, entries: u64::MAX });
     let stats = cache.stats();
-    assert!(
-        stats.bytes <= 100 && stats.entries == 4 - stats.evicted && stats.evicted > 0,
-        "{stats:?}"
-    );
+    assert!(stats.bytes <= 100 && stats.entries == 4 - stats.evicted && stats.evicted > 0, "{stats:?}");
     assert_eq!(cache.delete_where(|_, _| true).destroyed, 4 - stats.evicted);
-    assert_eq!(
-        (cache.stats().bytes, owner.stats().bytes, counts.now().1),
-        (0, 0, 0)
-    );
+    assert_eq!((cache.stats().bytes, owner.stats().bytes, counts.now().1), (0, 0, 0));
 }
 
 #[test]
 fn h61_a_context_that_was_closed_refuses_before_the_compile() {
     cache_scene!(contexts, counts, cache);
-    cache.set_limits(CacheLimits {
-        entries: 1,
-        ..CacheLimits::NONE
-    });
+    cache.set_limits(CacheLimits { entries: 1, ..CacheLimits::NONE });
     let child = contexts.a.child("closed below").expect("memory");
-    let owner = cache
-        .owner(CacheDevice::new_unique(), child.handle())
-        .expect("memory");
+    let owner = cache.owner(CacheDevice::new_unique(), child.handle()).expect("memory");
     get_each(&owner, &counts, 0..3);
     drop(child);
     let refused = owner.get_or_compile(key(owner.device(), 3), || counts.make(3));
-    assert!(
-        matches!(refused, Err(CacheError::Host(HostError::Closed { .. }))),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(CacheError::Host(HostError::Closed { .. }))), "{refused:?}");
     assert_eq!(counts.now(), (3, 1), "nothing was compiled");
 }
 
@@ -103,20 +64,15 @@ fn h68_ge9_a_trim_frees_tables_that_nothing_lies_in_whoever_uses_the_cache() {
     let few = contexts.bytes()[2];
     let held = get(&owner, &counts, 3).into_work_ref();
     get_each(&owner, &counts, 10..20_000);
-    assert!((0..20_000).step_by(7).all(|number| {
-        cache
-            .get(key(device, number))
-            .is_some_and(|hold| hold.number == number)
-    }));
+    assert!(
+        (0..20_000)
+            .step_by(7)
+            .all(|number| { cache.get(key(device, number)).is_some_and(|hold| hold.number == number) })
+    );
     let many = contexts.bytes()[2];
     assert!(many > 20 * few, "{few} {many}");
     assert_eq!(cache.trim(), 0, "all of it is used");
-    assert_eq!(
-        cache
-            .delete_where(|key, _| key != self::key(device, 3))
-            .destroyed,
-        19_999
-    );
+    assert_eq!(cache.delete_where(|key, _| key != self::key(device, 3)).destroyed, 19_999);
     assert_eq!(contexts.bytes()[2], many, "without a trim all of it stays");
 
     // Other handles, owners and references are no obstacle.
@@ -124,11 +80,7 @@ fn h68_ge9_a_trim_frees_tables_that_nothing_lies_in_whoever_uses_the_cache() {
     let freed = other.trim();
     assert_eq!(held.number, 3, "through a growth and a shrinking");
     assert_eq!(many - contexts.bytes()[2], freed);
-    assert!(
-        contexts.bytes()[2] <= few,
-        "{} of {many}",
-        contexts.bytes()[2]
-    );
+    assert!(contexts.bytes()[2] <= few, "{} of {many}", contexts.bytes()[2]);
     drop((held, other));
 
     // What lived is found; what is new finds room; a second trim finds nothing.
@@ -184,15 +136,9 @@ fn ge9_a_trim_during_compiles_loses_nothing() {
     cache_scene!(contexts, counts, cache, owner);
     get_each(&owner, &counts, 0..2000);
     cache.delete_where(|_, _| true);
-    fn nested<'c>(
-        owner: &Owner<'c>,
-        counts: &'c Counts,
-        number: u64,
-    ) -> Result<CompiledShader<Shader<'c>>, Broken> {
+    fn nested<'c>(owner: &Owner<'c>, counts: &'c Counts, number: u64) -> Result<CompiledShader<Shader<'c>>, Broken> {
         if number > 0 {
-            let before = owner.get_or_compile(key(owner.device(), number), || {
-                nested(owner, counts, number - 1)
-            });
+            let before = owner.get_or_compile(key(owner.device(), number), || nested(owner, counts, number - 1));
             assert_eq!(before.expect("it compiles").number, number - 1);
         } else {
             owner.cache().trim();
@@ -216,10 +162,7 @@ fn ge9_a_trim_during_compiles_loses_nothing() {
 fn h69_what_came_and_went_leaves_no_trace_in_the_tables() {
     let rounds = if cfg!(miri) { 500 } else { 50_000 };
     cache_scene!(contexts, counts, cache, owner);
-    cache.set_limits(CacheLimits {
-        entries: 100,
-        ..CacheLimits::NONE
-    });
+    cache.set_limits(CacheLimits { entries: 100, ..CacheLimits::NONE });
     (0..rounds / 10).for_each(|number| drop(get(&owner, &counts, number)));
     let early = contexts.bytes()[2];
     get_each(&owner, &counts, rounds / 10..rounds);

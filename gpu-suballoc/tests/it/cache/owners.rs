@@ -19,10 +19,6 @@ fn h74_h75_an_entry_lies_in_its_owners_memory_whoever_runs_and_drops_it() {
     thread::scope(|threads| {
         threads.spawn(move || drop(by_b));
     });
-    assert_eq!(
-        contexts.bytes()[..2],
-        [0, 0],
-        "given back to A's, by B, on another thread"
-    );
+    assert_eq!(contexts.bytes()[..2], [0, 0], "given back to A's, by B, on another thread");
     assert_eq!(counts.now(), (1, 0));
 }

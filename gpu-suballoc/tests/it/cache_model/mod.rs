@@ -45,8 +45,5 @@ fn h58_h61_h62_h63_h64_h66_h67_h71_h73_ge9_shaders_are_the_lists() {
     let (tried, long) = random_of_both("cache_ops", [256, 16 << 10], 20_000, run);
     tried.assert_at_least(if long { 1000 } else { 50 }, 0..0, &EVENTS);
     let times = TIMES.load(Relaxed);
-    assert!(
-        times > 1000,
-        "compilers and destructors called back {times} times"
-    );
+    assert!(times > 1000, "compilers and destructors called back {times} times");
 }

@@ -11,9 +11,7 @@ pub unsafe extern "system" fn allocate(
     called(0, allocator);
     // SAFETY: one info.
     let info = unsafe { &*info };
-    change(|fake| {
-        (fake.seen.size, fake.seen.memory_type) = (info.allocation_size, info.memory_type_index)
-    });
+    change(|fake| (fake.seen.size, fake.seen.memory_type) = (info.allocation_size, info.memory_type_index));
     walk(info.p_next, |structure| {
         // SAFETY: a structure of the chain.
         match unsafe { (*structure).s_type } {
@@ -67,11 +65,7 @@ pub unsafe extern "system" fn unmap(_: vk::Device, _: vk::DeviceMemory) {
     called(3, ptr::null());
 }
 
-pub unsafe extern "system" fn flush(
-    _: vk::Device,
-    count: u32,
-    ranges: *const vk::MappedMemoryRange<'_>,
-) -> vk::Result {
+pub unsafe extern "system" fn flush(_: vk::Device, count: u32, ranges: *const vk::MappedMemoryRange<'_>) -> vk::Result {
     called(4, ptr::null());
     // SAFETY: `count` ranges, by Vulkan's contract.
     unsafe { note_ranges(count, ranges) }
@@ -96,11 +90,7 @@ unsafe fn note_ranges(count: u32, ranges: *const vk::MappedMemoryRange<'_>) -> v
     result()
 }
 
-pub unsafe extern "system" fn commitment(
-    _: vk::Device,
-    _: vk::DeviceMemory,
-    bytes: *mut vk::DeviceSize,
-) {
+pub unsafe extern "system" fn commitment(_: vk::Device, _: vk::DeviceMemory, bytes: *mut vk::DeviceSize) {
     called(17, ptr::null());
     // SAFETY: room for one size.
     unsafe { bytes.write(4096) };

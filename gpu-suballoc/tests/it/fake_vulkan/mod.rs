@@ -1,5 +1,5 @@
-//! Vulkan's entry points in this process, for [`AshDevice`](gpu_suballoc::AshDevice) without a loader: they note what they are
-//! passed, on the thread that calls, and answer from [`Fake`]. No heap.
+//! Vulkan's entry points in this process, for [`AshDevice`](gpu_suballoc::AshDevice) without a loader: they note what
+//! they are passed, on the thread that calls, and answer from [`Fake`]. No heap.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 mod memory;
@@ -99,19 +99,11 @@ impl Fake {
     };
 
     pub fn calls(&self, command: &str) -> u32 {
-        COMMANDS
-            .iter()
-            .zip(self.calls)
-            .find(|(name, _)| **name == command)
-            .map_or(0, |(_, calls)| calls)
+        COMMANDS.iter().zip(self.calls).find(|(name, _)| **name == command).map_or(0, |(_, calls)| calls)
     }
 
     pub fn allocator(&self, command: &str) -> usize {
-        COMMANDS
-            .iter()
-            .zip(self.allocators)
-            .find(|(name, _)| **name == command)
-            .map_or(0, |(_, given)| given)
+        COMMANDS.iter().zip(self.allocators).find(|(name, _)| **name == command).map_or(0, |(_, given)| given)
     }
 }
 
@@ -150,9 +142,7 @@ fn result() -> vk::Result {
 
 /// Entry, instance and device of the fake.
 pub fn vulkan() -> (ash::Entry, ash::Instance, ash::Device) {
-    let table = ash::StaticFn {
-        get_instance_proc_addr,
-    };
+    let table = ash::StaticFn { get_instance_proc_addr };
     // SAFETY: the function is one, below.
     let entry = unsafe { ash::Entry::from_static_fn(table) };
     // SAFETY: the entry's functions are the fake's, which looks at no handle.
@@ -173,10 +163,7 @@ macro_rules! function {
     }};
 }
 
-pub unsafe extern "system" fn get_instance_proc_addr(
-    _: vk::Instance,
-    name: *const c_char,
-) -> Function {
+pub unsafe extern "system" fn get_instance_proc_addr(_: vk::Instance, name: *const c_char) -> Function {
     // SAFETY: a C string, as Vulkan demands.
     let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("");
     let Fake { core, khr, .. } = fake();
@@ -213,10 +200,7 @@ pub unsafe extern "system" fn get_device_proc_addr(_: vk::Device, name: *const c
         "vkDestroyImage" => function!(destroy_image),
         "vkGetImageMemoryRequirements" => function!(image_requirements),
         "vkBindImageMemory" => function!(bind_image),
-        "vkCreateShaderModule"
-        | "vkCreateDescriptorSetLayout"
-        | "vkCreatePipelineLayout"
-        | "vkCreatePipelineCache" => {
+        "vkCreateShaderModule" | "vkCreateDescriptorSetLayout" | "vkCreatePipelineLayout" | "vkCreatePipelineCache" => {
             function!(create_any)
         }
         "vkDestroyShaderModule"
@@ -255,12 +239,7 @@ extern "system" fn create_instance() {
 }
 
 /// Modules, layouts, caches: numbers, of which nobody asks anything.
-unsafe extern "system" fn create_any(
-    _: vk::Device,
-    _: *const c_void,
-    _: Callbacks<'_>,
-    made: *mut u64,
-) -> vk::Result {
+unsafe extern "system" fn create_any(_: vk::Device, _: *const c_void, _: Callbacks<'_>, made: *mut u64) -> vk::Result {
     // SAFETY: room for one handle, which is a number on every target.
     unsafe { made.write(0x5000) };
     result()

@@ -12,37 +12,21 @@ pub unsafe extern "system" fn create_buffer(
     // SAFETY: one info.
     let info = unsafe { &*info };
     // SAFETY: so many families.
-    let families = unsafe {
-        std::slice::from_raw_parts(
-            info.p_queue_family_indices,
-            info.queue_family_index_count as usize,
-        )
-    };
+    let families =
+        unsafe { std::slice::from_raw_parts(info.p_queue_family_indices, info.queue_family_index_count as usize) };
     note_resource(info.size, families, info.sharing_mode, info.p_next);
     // SAFETY: room for one handle.
     unsafe { made.write(vk::Buffer::from_raw(0x4000)) };
     result()
 }
 
-pub unsafe extern "system" fn destroy_buffer(
-    _: vk::Device,
-    _: vk::Buffer,
-    allocator: Callbacks<'_>,
-) {
+pub unsafe extern "system" fn destroy_buffer(_: vk::Device, _: vk::Buffer, allocator: Callbacks<'_>) {
     called(7, allocator);
 }
 
-const NEEDS: vk::MemoryRequirements = vk::MemoryRequirements {
-    size: 256,
-    alignment: 64,
-    memory_type_bits: 0b11,
-};
+const NEEDS: vk::MemoryRequirements = vk::MemoryRequirements { size: 256, alignment: 64, memory_type_bits: 0b11 };
 
-pub unsafe extern "system" fn buffer_requirements(
-    _: vk::Device,
-    _: vk::Buffer,
-    told: *mut vk::MemoryRequirements,
-) {
+pub unsafe extern "system" fn buffer_requirements(_: vk::Device, _: vk::Buffer, told: *mut vk::MemoryRequirements) {
     called(8, ptr::null());
     // SAFETY: room for one.
     unsafe { told.write(NEEDS) };
@@ -69,12 +53,8 @@ pub unsafe extern "system" fn create_image(
     // SAFETY: one info.
     let info = unsafe { &*info };
     // SAFETY: so many families.
-    let families = unsafe {
-        std::slice::from_raw_parts(
-            info.p_queue_family_indices,
-            info.queue_family_index_count as usize,
-        )
-    };
+    let families =
+        unsafe { std::slice::from_raw_parts(info.p_queue_family_indices, info.queue_family_index_count as usize) };
     note_resource(0, families, info.sharing_mode, info.p_next);
     change(|fake| fake.seen.extent = (info.extent.width, info.extent.height, info.extent.depth));
     // SAFETY: room for one handle.
@@ -85,13 +65,8 @@ pub unsafe extern "system" fn create_image(
 fn note_resource(size: u64, families: &[u32], mode: vk::SharingMode, next: *const c_void) {
     change(|fake| {
         fake.seen.families = [u32::MAX; 3];
-        fake.seen
-            .families
-            .iter_mut()
-            .zip(families)
-            .for_each(|(place, family)| *place = *family);
-        (fake.seen.size, fake.seen.concurrent, fake.seen.external) =
-            (size, mode == vk::SharingMode::CONCURRENT, 0);
+        fake.seen.families.iter_mut().zip(families).for_each(|(place, family)| *place = *family);
+        (fake.seen.size, fake.seen.concurrent, fake.seen.external) = (size, mode == vk::SharingMode::CONCURRENT, 0);
     });
     walk(next, |structure| {
         // SAFETY: the two structures of external memory have the same fields.
@@ -104,22 +79,13 @@ pub unsafe extern "system" fn destroy_image(_: vk::Device, _: vk::Image, allocat
     called(11, allocator);
 }
 
-pub unsafe extern "system" fn image_requirements(
-    _: vk::Device,
-    _: vk::Image,
-    told: *mut vk::MemoryRequirements,
-) {
+pub unsafe extern "system" fn image_requirements(_: vk::Device, _: vk::Image, told: *mut vk::MemoryRequirements) {
     called(12, ptr::null());
     // SAFETY: room for one.
     unsafe { told.write(NEEDS) };
 }
 
-pub unsafe extern "system" fn bind_image(
-    _: vk::Device,
-    _: vk::Image,
-    _: vk::DeviceMemory,
-    offset: u64,
-) -> vk::Result {
+pub unsafe extern "system" fn bind_image(_: vk::Device, _: vk::Image, _: vk::DeviceMemory, offset: u64) -> vk::Result {
     called(13, ptr::null());
     change(|fake| fake.seen.size = offset);
     result()
@@ -153,22 +119,14 @@ unsafe fn requirements2(told: *mut vk::MemoryRequirements2<'_>) {
     told.memory_requirements = NEEDS;
     walk(told.p_next.cast_const(), |structure| {
         let (prefers, requires) = fake().dedicated;
-        let told = structure
-            .cast::<vk::MemoryDedicatedRequirements<'_>>()
-            .cast_mut();
+        let told = structure.cast::<vk::MemoryDedicatedRequirements<'_>>().cast_mut();
         // SAFETY: the one structure that may be here, and to be filled in.
         let told = unsafe { &mut *told };
-        (
-            told.prefers_dedicated_allocation,
-            told.requires_dedicated_allocation,
-        ) = (prefers.into(), requires.into());
+        (told.prefers_dedicated_allocation, told.requires_dedicated_allocation) = (prefers.into(), requires.into());
     });
 }
 
-pub unsafe extern "system" fn buffer_address(
-    _: vk::Device,
-    _: *const vk::BufferDeviceAddressInfo<'_>,
-) -> u64 {
+pub unsafe extern "system" fn buffer_address(_: vk::Device, _: *const vk::BufferDeviceAddressInfo<'_>) -> u64 {
     called(16, ptr::null());
     0x1_0000
 }

@@ -25,18 +25,8 @@ pub struct Card<'l> {
 impl<'l> Card<'l> {
     /// One of driver 1, which says nothing of itself.
     pub fn new(name: u32, log: &'l Log) -> Self {
-        let says = DeviceCapabilities {
-            driver: Some(1),
-            ..DeviceCapabilities::default()
-        };
-        Self {
-            name,
-            seat: MembershipCell::new(),
-            says,
-            unwinds: None,
-            link: None,
-            log,
-        }
+        let says = DeviceCapabilities { driver: Some(1), ..DeviceCapabilities::default() };
+        Self { name, seat: MembershipCell::new(), says, unwinds: None, link: None, log }
     }
 
     fn note(&self, what: &'static str) {
@@ -58,10 +48,7 @@ pub fn listed<T>(devices: impl IntoIterator<Item = T>) -> TryVec<T, Memory> {
     list
 }
 
-pub type Made<T> = Result<
-    DeviceGroup<T, Memory>,
-    Rejected<TryVec<T, Memory>, GroupError<<T as GroupDevice>::Error>>,
->;
+pub type Made<T> = Result<DeviceGroup<T, Memory>, Rejected<TryVec<T, Memory>, GroupError<<T as GroupDevice>::Error>>>;
 
 /// A group of these.
 pub fn group<T: GroupDevice>(devices: impl IntoIterator<Item = T>) -> Made<T> {

@@ -5,10 +5,7 @@ use super::*;
 use gpu_suballoc::group::CapabilityFlags as Flags;
 
 fn driver(driver: u32) -> DeviceCapabilities {
-    DeviceCapabilities {
-        driver: Some(driver),
-        ..DeviceCapabilities::default()
-    }
+    DeviceCapabilities { driver: Some(driver), ..DeviceCapabilities::default() }
 }
 
 #[track_caller]
@@ -29,41 +26,14 @@ fn i4_i5_the_smaller_mode_is_the_better_and_an_unknown_link_is_the_default() {
 fn iw7_an_edge_that_contradicts_itself_says_so() {
     let sound = edge(&driver(1), &driver(1));
     let wrong = [
-        Edge {
-            read: UseMode::Import,
-            ..sound
-        },
-        Edge {
-            write: UseMode::Import,
-            ..sound
-        },
-        Edge {
-            wait: UseMode::Import,
-            ..sound
-        },
-        Edge {
-            signal: UseMode::Import,
-            ..sound
-        },
-        Edge {
-            read: UseMode::Native,
-            link: LinkClass::HostStaged,
-            ..sound
-        },
+        Edge { read: UseMode::Import, ..sound },
+        Edge { write: UseMode::Import, ..sound },
+        Edge { wait: UseMode::Import, ..sound },
+        Edge { signal: UseMode::Import, ..sound },
+        Edge { read: UseMode::Native, link: LinkClass::HostStaged, ..sound },
     ];
     assert!(wrong.iter().all(|edge| !edge.is_consistent()));
     // A copy over the host is no copy between peers, whatever the flags say.
-    let staged = Edge {
-        flags: Flags::PEER_COPY | Flags::SAME_DRIVER,
-        link: LinkClass::HostStaged,
-        ..sound
-    };
-    assert!(
-        !staged.is_peer_to_peer()
-            && Edge {
-                link: LinkClass::PcieSameRoot,
-                ..staged
-            }
-            .is_peer_to_peer()
-    );
+    let staged = Edge { flags: Flags::PEER_COPY | Flags::SAME_DRIVER, link: LinkClass::HostStaged, ..sound };
+    assert!(!staged.is_peer_to_peer() && Edge { link: LinkClass::PcieSameRoot, ..staged }.is_peer_to_peer());
 }

@@ -13,13 +13,7 @@ fn i35_i36_everybody_is_asked_then_compared_in_order() {
     all[2].says.driver = Some(2);
     let group = group(&all).expect("three devices");
     // Only devices of one driver are asked about each other, each pair in both directions, none about itself.
-    let made = [
-        "capabilities 0",
-        "capabilities 1",
-        "capabilities 2",
-        "refine 0 1",
-        "refine 1 0",
-    ];
+    let made = ["capabilities 0", "capabilities 1", "capabilities 2", "refine 0 1", "refine 1 0"];
     assert_eq!(taken(&log), made);
     drop(group);
     assert_eq!(taken(&log), [""; 0]);
@@ -56,10 +50,7 @@ fn iw3_a_device_of_a_group_that_is_being_built_is_refused_elsewhere() {
         }
         fn capabilities(&self) -> Result<DeviceCapabilities, Infallible> {
             let refused = group([self.0]).expect_err("it is being grouped");
-            assert!(matches!(
-                refused.error,
-                GroupError::InGroup { index: 0, .. }
-            ));
+            assert!(matches!(refused.error, GroupError::InGroup { index: 0, .. }));
             self.0.capabilities()
         }
     }
@@ -75,20 +66,11 @@ fn a_device_that_unwinds_leaves_no_seat_taken() {
         let log = RefCell::default();
         let mut all = cards(3, &log);
         all[1].unwinds = Some(what);
-        let unwinds = catch_unwind(AssertUnwindSafe(|| {
-            drop(group(&all).map(DeviceGroup::dissolve))
-        }));
+        let unwinds = catch_unwind(AssertUnwindSafe(|| drop(group(&all).map(DeviceGroup::dissolve))));
         assert!(unwinds.is_err(), "{what}");
-        assert!(
-            all.iter().all(|card| card.seat.membership().is_none()),
-            "{what}"
-        );
+        assert!(all.iter().all(|card| card.seat.membership().is_none()), "{what}");
         all[1].unwinds = None;
-        drop(
-            group(&all)
-                .map_err(|refused| refused.error)
-                .expect("they are in no group"),
-        );
+        drop(group(&all).map_err(|refused| refused.error).expect("they are in no group"));
     }
 }
 
@@ -103,10 +85,5 @@ fn ge13_a_group_takes_whatever_points_at_a_device() {
 
     let boxed = group([3, 4].map(|name| Box::new(Card::new(name, &log)))).expect("in no group");
     assert_eq!(boxed.devices().len(), 2);
-    assert!(
-        boxed
-            .devices()
-            .iter()
-            .all(|card| card.seat.membership().is_some())
-    );
+    assert!(boxed.devices().iter().all(|card| card.seat.membership().is_some()));
 }

@@ -13,21 +13,14 @@ fn iw2_a_membership_that_outlives_its_group_means_nothing_to_the_next() {
         addresses.push(group.devices().as_ptr().addr());
         let now = all[0].seat.membership().expect("in a group");
         assert!(group.edge(now, now).is_some());
-        assert!(
-            old.iter()
-                .all(|old| group.edge(*old, now).is_none() && group.edge(now, *old).is_none())
-        );
+        assert!(old.iter().all(|old| group.edge(*old, now).is_none() && group.edge(now, *old).is_none()));
         assert!(old.iter().all(|old| group.edge(*old, *old).is_none()));
         old.push(now);
         log.borrow_mut().clear();
     }
     addresses.sort_unstable();
     addresses.dedup();
-    assert!(
-        addresses.len() < 500,
-        "addresses came again: {}",
-        addresses.len()
-    );
+    assert!(addresses.len() < 500, "addresses came again: {}", addresses.len());
 }
 
 #[test]
@@ -45,10 +38,6 @@ fn i10_a_region_knows_its_device_and_how_others_reach_it() {
     assert_eq!(read(on(&all[1]), 0), Some((1, UseMode::Import)));
     assert_eq!(read(on(&all[0]), 1), Some((0, UseMode::Copy)));
     assert_eq!(read(on(&all[0]), 0), Some((0, UseMode::Native)));
-    assert_eq!(
-        group.owner_of(RegionId::from_raw([5, 0, 0, 1])),
-        None,
-        "a region of nobody here"
-    );
+    assert_eq!(group.owner_of(RegionId::from_raw([5, 0, 0, 1])), None, "a region of nobody here");
     assert_eq!(read(on(&all[0]), 2), None, "no such device");
 }

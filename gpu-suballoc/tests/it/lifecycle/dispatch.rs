@@ -5,11 +5,7 @@ use super::*;
 fn with_table(run: impl FnOnce(&AshContextTable, DeviceContextId, &LifecycleDriver, &SceneMemory)) {
     let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let (home, table) = (memory.home(), memory.table());
-    let id = table
-        .acquire(None, handles(&driver), || {
-            Ok(acquire(&home, &memory, &driver))
-        })
-        .unwrap();
+    let id = table.acquire(None, handles(&driver), || Ok(acquire(&home, &memory, &driver))).unwrap();
     run(&table, id, &driver, &memory);
     table.release(Some(id), handles(&driver)).unwrap();
 }
@@ -23,8 +19,7 @@ fn h6_a_dispatch_locks_and_does_nothing_else() {
         let before = seen();
         for _ in 0..100 {
             assert_eq!(
-                table.dispatch(ptr::null_mut(), true, |context| context
-                    .map(|context| context.id())),
+                table.dispatch(ptr::null_mut(), true, |context| context.map(|context| context.id())),
                 Ok(Some(id))
             );
         }
@@ -65,8 +60,7 @@ fn ends(run: impl FnOnce() + Send + 'static) {
         run();
         ended.send(()).expect("somebody listens");
     });
-    end.recv_timeout(Duration::from_secs(20))
-        .expect("it ends, and without a panic");
+    end.recv_timeout(Duration::from_secs(20)).expect("it ends, and without a panic");
 }
 
 #[test]
@@ -77,18 +71,11 @@ fn ge12_a_dispatch_within_a_dispatch_of_its_thread_is_refused() {
             let nested = table.dispatch(ptr::null_mut(), true, |context| {
                 let context = context.expect("the default");
                 assert_eq!(context.dispatch(|_| ()), Err(ContextError::NestedDispatch));
-                assert_eq!(
-                    table.dispatch(ptr::null_mut(), true, |_| ()),
-                    Err(ContextError::NestedDispatch)
-                );
+                assert_eq!(table.dispatch(ptr::null_mut(), true, |_| ()), Err(ContextError::NestedDispatch));
                 table.with(id, |same| same.dispatch(|_| ())).unwrap()
             });
             assert_eq!(nested, Ok(Err(ContextError::NestedDispatch)));
-            assert_eq!(
-                table.dispatch(ptr::null_mut(), true, |_| ()),
-                Ok(()),
-                "and it is over"
-            );
+            assert_eq!(table.dispatch(ptr::null_mut(), true, |_| ()), Ok(()), "and it is over");
         });
     });
 }
@@ -128,8 +115,7 @@ fn ge12_what_a_dispatch_gives_out_does_not_keep_its_context_locked() {
         let home = memory.home();
         let context = acquire(&home, &memory, &driver);
         std::mem::forget(context.dispatch(|running| Box::new(running.id())).unwrap());
-        let unwinds =
-            AssertUnwindSafe(|| context.dispatch(|_| resume_unwind(Box::new("on purpose"))));
+        let unwinds = AssertUnwindSafe(|| context.dispatch(|_| resume_unwind(Box::new("on purpose"))));
         assert!(catch_unwind(unwinds).is_err());
         thread::scope(|threads| {
             threads.spawn(|| assert_eq!(context.dispatch(|_| 7), Ok(7)));

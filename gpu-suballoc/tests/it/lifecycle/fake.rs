@@ -1,5 +1,6 @@
-//! A Vulkan driver in this process that notes what it is asked, makes objects out of numbers, and takes 32 bytes through the callbacks for
-//! each. Its handles lead to it, so that two of them are two drivers. What has no objects is that of [`fake_vulkan`].
+//! A Vulkan driver in this process that notes what it is asked, makes objects out of numbers, and takes 32 bytes
+//! through the callbacks for each. Its handles lead to it, so that two of them are two drivers. What has no objects is
+//! that of [`fake_vulkan`].
 
 use super::*;
 
@@ -33,9 +34,7 @@ thread_local! {
 
 impl LifecycleDriver {
     pub fn new() -> Box<Self> {
-        Box::new(Self {
-            state: Mutex::default(),
-        })
+        Box::new(Self { state: Mutex::default() })
     }
 
     fn address(&self) -> u64 {
@@ -106,10 +105,7 @@ impl LifecycleDriver {
 impl Drop for LifecycleDriver {
     fn drop(&mut self) {
         let live = &self.state.get_mut().unwrap().live;
-        assert!(
-            live.is_empty() || thread::panicking(),
-            "left with the driver: {live:?}"
-        );
+        assert!(live.is_empty() || thread::panicking(), "left with the driver: {live:?}");
     }
 }
 
@@ -145,8 +141,7 @@ fn create<H: Handle>(
     if let Some(with) = unsafe { with.as_ref() } {
         let allocate = with.pfn_allocation.expect("callbacks have one");
         // SAFETY: as Vulkan calls them.
-        block = unsafe { allocate(with.p_user_data, 32, 8, vk::SystemAllocationScope::OBJECT) }
-            .expose_provenance();
+        block = unsafe { allocate(with.p_user_data, 32, 8, vk::SystemAllocationScope::OBJECT) }.expose_provenance();
         user = with.p_user_data.addr();
         if block == 0 {
             return vk::Result::ERROR_OUT_OF_HOST_MEMORY;
@@ -161,32 +156,16 @@ fn create<H: Handle>(
     vk::Result::SUCCESS
 }
 
-fn destroy<H: Handle>(
-    device: vk::Device,
-    name: &'static str,
-    kind: &'static str,
-    object: H,
-    with: Callbacks<'_>,
-) {
+fn destroy<H: Handle>(device: vk::Device, name: &'static str, kind: &'static str, object: H, with: Callbacks<'_>) {
     note(device, name);
-    let gone = driver(device.as_raw())
-        .state
-        .lock()
-        .unwrap()
-        .live
-        .remove(&object.as_raw());
-    let (was, block, user) =
-        gone.unwrap_or_else(|| panic!("{name} of what is none of this driver's"));
+    let gone = driver(device.as_raw()).state.lock().unwrap().live.remove(&object.as_raw());
+    let (was, block, user) = gone.unwrap_or_else(|| panic!("{name} of what is none of this driver's"));
     assert_eq!(was, kind, "{name}");
     // SAFETY: null, or callbacks.
     let Some(with) = (unsafe { with.as_ref() }) else {
         return assert_eq!(block, 0, "{name} without the callbacks it was made with");
     };
-    assert_eq!(
-        with.p_user_data.addr(),
-        user,
-        "{name} with other callbacks than it was made with"
-    );
+    assert_eq!(with.p_user_data.addr(), user, "{name} with other callbacks than it was made with");
     let free = with.pfn_free.expect("callbacks have one");
     // SAFETY: as Vulkan calls them, with their block.
     unsafe { free(with.p_user_data, ptr::with_exposed_provenance_mut(block)) }
@@ -245,16 +224,8 @@ unsafe extern "system" fn create_pipelines(
     assert_eq!(count, 1);
     // SAFETY: the arguments are of the type that this alias of `create_pipeline` has, by Vulkan's contract.
     let result = unsafe { create_pipeline(device, infos, with, made) };
-    let refused = driver(device.as_raw())
-        .state
-        .lock()
-        .unwrap()
-        .refused_pipelines;
-    if result == vk::Result::SUCCESS {
-        refused
-    } else {
-        result
-    }
+    let refused = driver(device.as_raw()).state.lock().unwrap().refused_pipelines;
+    if result == vk::Result::SUCCESS { refused } else { result }
 }
 
 unsafe extern "system" fn begin_cache(
@@ -269,10 +240,7 @@ unsafe extern "system" fn begin_cache(
         Vec::new()
     } else {
         // SAFETY: so many bytes.
-        unsafe {
-            std::slice::from_raw_parts(told.p_initial_data.cast::<u8>(), told.initial_data_size)
-        }
-        .to_vec()
+        unsafe { std::slice::from_raw_parts(told.p_initial_data.cast::<u8>(), told.initial_data_size) }.to_vec()
     };
     driver(device.as_raw()).state.lock().unwrap().cache = data;
     // SAFETY: room for one handle, by Vulkan's contract.
@@ -295,18 +263,11 @@ unsafe extern "system" fn cache_data(
     vk::Result::SUCCESS
 }
 
-pub unsafe extern "system" fn get_instance_proc_addr(
-    instance: vk::Instance,
-    text: *const c_char,
-) -> Function {
+pub unsafe extern "system" fn get_instance_proc_addr(instance: vk::Instance, text: *const c_char) -> Function {
     // SAFETY: a C string, as Vulkan demands.
     let name = unsafe { CStr::from_ptr(text) }.to_str().unwrap();
     if instance == vk::Instance::null() {
-        return if name == "vkCreateInstance" && WITHOUT_INSTANCE.get() {
-            function!(nothing)
-        } else {
-            None
-        };
+        return if name == "vkCreateInstance" && WITHOUT_INSTANCE.get() { function!(nothing) } else { None };
     }
     let mut state = driver(instance.as_raw()).state.lock().unwrap();
     state.loads += 1;
@@ -318,10 +279,7 @@ pub unsafe extern "system" fn get_instance_proc_addr(
     }
 }
 
-unsafe extern "system" fn get_device_proc_addr(
-    device: vk::Device,
-    text: *const c_char,
-) -> Function {
+unsafe extern "system" fn get_device_proc_addr(device: vk::Device, text: *const c_char) -> Function {
     // SAFETY: a C string, as Vulkan demands.
     let name = unsafe { CStr::from_ptr(text) }.to_str().unwrap();
     let mut state = driver(device.as_raw()).state.lock().unwrap();
@@ -332,10 +290,9 @@ unsafe extern "system" fn get_device_proc_addr(
         "vkCreatePipelineCache" => function!(begin_cache),
         "vkGetPipelineCacheData" => function!(cache_data),
         // What nobody may call, as memory is not lazily allocated.
-        "vkGetDeviceMemoryCommitment"
-        | "vkDestroyDevice"
-        | "vkDeviceWaitIdle"
-        | "vkQueueWaitIdle" => function!(nothing),
+        "vkGetDeviceMemoryCommitment" | "vkDestroyDevice" | "vkDeviceWaitIdle" | "vkQueueWaitIdle" => {
+            function!(nothing)
+        }
         name => of_objects(name).or_else(|| {
             // SAFETY: forwarded.
             unsafe { fake_vulkan::get_device_proc_addr(device, text) }

@@ -5,16 +5,8 @@ use super::*;
 #[test]
 fn h10_releasing_nothing_is_no_error() {
     let memory = SceneMemory::new();
-    let nothing = VulkanHandles {
-        instance: 0,
-        physical_device: 0,
-        device: 0,
-    };
-    assert_eq!(
-        memory.table().release(None, nothing),
-        Ok(None),
-        "whatever the handles"
-    );
+    let nothing = VulkanHandles { instance: 0, physical_device: 0, device: 0 };
+    assert_eq!(memory.table().release(None, nothing), Ok(None), "whatever the handles");
 }
 
 #[test]
@@ -26,32 +18,17 @@ fn h14_h17_modules_then_buffers_then_memory_and_nothing_of_the_applications() {
     context.allocator().release(region).unwrap();
     driver.log();
     let released = context.release().unwrap();
-    assert_eq!(
-        (released.shaders, released.held, released.device_lost),
-        (1, 0, false)
-    );
+    assert_eq!((released.shaders, released.held, released.device_lost), (1, 0, false));
     let log = driver.log();
-    let at = |name: &str| {
-        log.iter()
-            .position(|there| *there == name)
-            .unwrap_or_else(|| panic!("no {name} in {log:?}"))
-    };
+    let at = |name: &str| log.iter().position(|there| *there == name).unwrap_or_else(|| panic!("no {name} in {log:?}"));
     let last = |name: &str| log.iter().rposition(|there| *there == name).unwrap();
+    assert!(last("vkDestroyShaderModule") < at("vkFreeMemory"), "{log:?}");
     assert!(
-        last("vkDestroyShaderModule") < at("vkFreeMemory"),
-        "{log:?}"
-    );
-    assert!(
-        last("vkDestroyBuffer") < at("vkFreeMemory")
-            && last("vkFreeMemory") < at("vkDestroyPipelineCache"),
+        last("vkDestroyBuffer") < at("vkFreeMemory") && last("vkFreeMemory") < at("vkDestroyPipelineCache"),
         "{log:?}"
     );
     // It would panic: the application's own commands are there, and none was called; nor was anything waited for.
-    assert!(
-        log.iter()
-            .all(|name| name.starts_with("vkDestroy") || *name == "vkFreeMemory"),
-        "{log:?}"
-    );
+    assert!(log.iter().all(|name| name.starts_with("vkDestroy") || *name == "vkFreeMemory"), "{log:?}");
     assert_eq!(driver.live(), 0);
 }
 
@@ -69,10 +46,7 @@ fn h15_a_device_that_is_gone_is_not_called_any_more() {
     first.device_lost();
     // Of both, for it is their device.
     assert!(second.device_state().is_lost());
-    assert_eq!(
-        try_buffer(second).unwrap_err(),
-        GpuError::Device(DeviceLost)
-    );
+    assert_eq!(try_buffer(second).unwrap_err(), GpuError::Device(DeviceLost));
     assert!(try_kernel(second, 3).is_err());
     // Another context on the same handle's value is on another device: nothing of the old one is found there.
     let fresh = acquire(&home, &memory, &driver);
@@ -104,15 +78,8 @@ fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
     let refused = context.release().unwrap_err();
     assert_eq!(
         {
-            let ContextOutstanding {
-                allocator, shaders, ..
-            } = refused.error;
-            let OutstandingRegions {
-                regions,
-                wrapped,
-                crops,
-                ..
-            } = allocator;
+            let ContextOutstanding { allocator, shaders, .. } = refused.error;
+            let OutstandingRegions { regions, wrapped, crops, .. } = allocator;
             (regions, wrapped, crops, shaders)
         },
         (40, 0, 1, 1)
@@ -121,10 +88,7 @@ fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
     assert_eq!(listed.len(), 42);
     for region in &regions {
         assert_eq!(
-            listed
-                .iter()
-                .filter(|one| **one == ReleaseBlocker::Region(region.id(), Ownership::Owned))
-                .count(),
+            listed.iter().filter(|one| **one == ReleaseBlocker::Region(region.id(), Ownership::Owned)).count(),
             1
         );
     }
@@ -136,14 +100,9 @@ fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
     let context = refused.value;
     let mut log = driver.log();
     drop(kernel(&context, 1));
-    assert!(
-        driver.log().is_empty() && log.pop().is_some(),
-        "nothing was taken out"
-    );
+    assert!(driver.log().is_empty() && log.pop().is_some(), "nothing was taken out");
     context.allocator().free(crop).unwrap();
-    regions
-        .into_iter()
-        .for_each(|region| context.allocator().free(region).unwrap());
+    regions.into_iter().for_each(|region| context.allocator().free(region).unwrap());
     let refused = context.release().unwrap_err();
     let said = "1 shader of the context is in use: free it, or release the context by force";
     assert_eq!(refused.to_string(), said);

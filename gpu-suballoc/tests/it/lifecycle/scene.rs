@@ -12,12 +12,7 @@ pub struct SceneHost(AtomicI64);
 
 const FRONT: usize = 16;
 
-unsafe extern "system" fn take(
-    user: *mut c_void,
-    size: usize,
-    _: usize,
-    _: vk::SystemAllocationScope,
-) -> *mut c_void {
+unsafe extern "system" fn take(user: *mut c_void, size: usize, _: usize, _: vk::SystemAllocationScope) -> *mut c_void {
     // SAFETY: every set of callbacks here is made with a host.
     unsafe { &*user.cast::<SceneHost>() }.0.fetch_add(1, SeqCst);
     assert_eq!(size, 32, "what the fake asks for");
@@ -29,12 +24,7 @@ unsafe extern "system" fn give(user: *mut c_void, block: *mut c_void) {
     // SAFETY: the user data is the scene's host, which outlives its blocks.
     unsafe { &*user.cast::<SceneHost>() }.0.fetch_sub(1, SeqCst);
     // SAFETY: taken above with this layout.
-    unsafe {
-        dealloc(
-            block.cast(),
-            Layout::from_size_align(32 + FRONT, FRONT).unwrap(),
-        )
-    }
+    unsafe { dealloc(block.cast(), Layout::from_size_align(32 + FRONT, FRONT).unwrap()) }
 }
 
 impl SceneHost {
@@ -76,11 +66,7 @@ impl SceneMemory {
     }
 
     fn over(root: Context) -> Self {
-        Self {
-            shared: root.child("shared").unwrap(),
-            own: root.child("contexts").unwrap(),
-            root: Some(root),
-        }
+        Self { shared: root.child("shared").unwrap(), own: root.child("contexts").unwrap(), root: Some(root) }
     }
 
     pub fn home(&self) -> AshContexts {
@@ -98,10 +84,7 @@ impl SceneMemory {
 
     /// Requests so far of both.
     pub fn requests(&self) -> u64 {
-        [&self.shared, &self.own]
-            .iter()
-            .map(|context| context.usage().total().total_blocks)
-            .sum()
+        [&self.shared, &self.own].iter().map(|context| context.usage().total().total_blocks).sum()
     }
 
     pub fn end(mut self) {
@@ -121,30 +104,20 @@ pub fn handles(driver: &LifecycleDriver) -> VulkanHandles {
     }
 }
 
-pub fn info<'a>(
-    memory: &SceneMemory,
-    driver: &LifecycleDriver,
-    host: Option<&SceneHost>,
-) -> AshContextInfo<'a> {
+pub fn info<'a>(memory: &SceneMemory, driver: &LifecycleDriver, host: Option<&SceneHost>) -> AshContextInfo<'a> {
     AshContextInfo {
         get_instance_proc_addr,
         instance: driver.instance(),
         physical_device: driver.physical_device(),
         device: driver.device(),
-        options: AshOptions {
-            callbacks: host.map(SceneHost::callbacks),
-            ..AshOptions::new(vk::API_VERSION_1_0)
-        },
+        options: AshOptions { callbacks: host.map(SceneHost::callbacks), ..AshOptions::new(vk::API_VERSION_1_0) },
         allocator: AllocatorOptions::default(),
         memory: memory.own.handle(),
         pipeline_cache_data: &[],
     }
 }
 
-pub fn try_acquire(
-    home: &AshContexts,
-    info: AshContextInfo<'_>,
-) -> Result<AshContext, ContextError> {
+pub fn try_acquire(home: &AshContexts, info: AshContextInfo<'_>) -> Result<AshContext, ContextError> {
     // SAFETY: the fake lives as long as the test; nothing runs on it.
     unsafe { home.acquire_ash(info) }
 }
@@ -161,10 +134,7 @@ pub fn try_kernel(
     number: u64,
 ) -> Result<ShaderRef<'_, CompiledKernel, GpuError>, CacheError<GpuError>> {
     let sets = [vk::DescriptorSetLayoutCreateInfo::default(); 2];
-    let main = KernelPipeline {
-        name: c"main",
-        specialization: None,
-    };
+    let main = KernelPipeline { name: c"main", specialization: None };
     let info = KernelInfo {
         code: CODE,
         set_layouts: &sets,
@@ -174,9 +144,7 @@ pub fn try_kernel(
     };
     let shaders = context.shaders();
     // SAFETY: the fake looks at nothing.
-    shaders.get_or_compile(ShaderKey::kernel(shaders.device(), number), || unsafe {
-        context.compile(&info)
-    })
+    shaders.get_or_compile(ShaderKey::kernel(shaders.device(), number), || unsafe { context.compile(&info) })
 }
 
 pub fn kernel(context: &AshContext, number: u64) -> ShaderRef<'_, CompiledKernel, GpuError> {
@@ -185,9 +153,7 @@ pub fn kernel(context: &AshContext, number: u64) -> ShaderRef<'_, CompiledKernel
 
 pub fn try_buffer(context: &AshContext) -> Result<Region, GpuError> {
     let info = BufferInfo::new(4000, BufferUsage::STORAGE_BUFFER);
-    context
-        .allocator()
-        .create_buffer(&info, &RegionOptions::new().name("a buffer"))
+    context.allocator().create_buffer(&info, &RegionOptions::new().name("a buffer"))
 }
 
 pub fn buffer(context: &AshContext) -> Region {

@@ -86,8 +86,5 @@ fn h2_h3_h4_h11_h12_h16_h19_h20_h21_h22_h23_h24_h25_h26_h27_h28_h30_h65_contexts
     let (tried, long) = random_of_both("lifecycle_ops", [512, 4 << 10], 4_000, run);
     tried.assert_at_least(if long { 100 } else { 1 }, 0..0, &EVENTS);
     let times = TIMES.load(Relaxed);
-    assert!(
-        times > 1000,
-        "devices, handlers and destructors called back {times} times"
-    );
+    assert!(times > 1000, "devices, handlers and destructors called back {times} times");
 }

@@ -26,9 +26,7 @@ fn an_unflushed_write_is_not_seen_and_a_flush_carries_its_atoms_alone() {
     assert_eq!(device_sees(&mock, buffer, 192), [0; 192]);
     flush(&mock, memory, 64, 64).unwrap();
     let bytes = device_sees(&mock, buffer, 192);
-    assert!(
-        bytes[..64].iter().all(|byte| *byte == 0) && bytes[64..128].iter().all(|byte| *byte == 5)
-    );
+    assert!(bytes[..64].iter().all(|byte| *byte == 0) && bytes[64..128].iter().all(|byte| *byte == 5));
     assert!(bytes[128..].iter().all(|byte| *byte == 0));
 }
 

@@ -20,11 +20,7 @@ pub fn mock() -> Mock {
     MockDevice::new(MockProfile::IntelUma, &DRIVER)
 }
 
-fn new<'s, S: Stage>(
-    stage: &'s S,
-    mock: &'s Mock,
-    options: AllocatorOptions,
-) -> Result<Over<'s, S>, GpuError> {
+fn new<'s, S: Stage>(stage: &'s S, mock: &'s Mock, options: AllocatorOptions) -> Result<Over<'s, S>, GpuError> {
     // SAFETY: what is asked here is valid.
     unsafe { GpuAllocator::new(mock, stage.host(), options) }.map_err(|refused| refused.error)
 }
@@ -50,10 +46,7 @@ pub fn asks<S: Stage>() -> impl Iterator<Item = GpuOperation<S>> {
             "map" => MemoryUse::Nothing("a region's slot is made with it"),
             _ => MemoryUse::Memory,
         };
-        GpuOperation {
-            number,
-            ..operation(ask.name, ask.calls, takes, run_ask)
-        }
+        GpuOperation { number, ..operation(ask.name, ask.calls, takes, run_ask) }
     };
     asks::asks().into_iter().enumerate().map(each)
 }
@@ -62,9 +55,7 @@ fn run_ask<S: Stage>(stage: &S, number: usize) {
     over(stage, |_, allocator| {
         let ask = &asks::asks()[number];
         let buffer = ask.buffer(allocator);
-        stage
-            .attempt(|| seen(allocator), || ask.run(allocator, &buffer))
-            .free(allocator);
+        stage.attempt(|| seen(allocator), || ask.run(allocator, &buffer)).free(allocator);
         if let Some(buffer) = buffer {
             allocator.free(buffer).expect("nothing holds it any more");
         }
@@ -82,18 +73,13 @@ pub fn allocator<S: Stage>(stage: &S, _: usize) {
     assert!(allocator.host_bytes() == 0 && allocator.device().live_counts().memory == 0);
     let region = allocator.allocate(&needs(500), &visible()).unwrap();
     assert!(allocator.host_bytes() > 0);
-    let checked = stage.attempt(
-        || allocator.stats().total,
-        || allocator.check_corruption(|_| ()),
-    );
+    let checked = stage.attempt(|| allocator.stats().total, || allocator.check_corruption(|_| ()));
     assert_eq!(checked, 1);
     allocator.free(region).expect("nobody wrote there");
     end::<S>(allocator);
     // Whatever lives.
     let allocator = new(stage, &mock, options).unwrap();
-    let _left = allocator
-        .allocate(&needs(256), &RegionOptions::new())
-        .expect("refused nothing");
+    let _left = allocator.allocate(&needs(256), &RegionOptions::new()).expect("refused nothing");
     stage.attempt_without_memory({
         let mut allocator = Some(allocator);
         move || assert!(allocator.take().map(GpuAllocator::free_all).is_some())
@@ -101,9 +87,7 @@ pub fn allocator<S: Stage>(stage: &S, _: usize) {
     assert_eq!(mock.live_counts().memory, 0, "all memory is freed");
     // A lost device is not called.
     let allocator = new(stage, &mock, options).unwrap();
-    let _left = allocator
-        .allocate(&needs(256), &RegionOptions::new())
-        .expect("refused nothing");
+    let _left = allocator.allocate(&needs(256), &RegionOptions::new()).expect("refused nothing");
     mock.lose_device();
     let calls = mock.all_calls();
     stage.attempt_without_memory({
@@ -126,31 +110,18 @@ pub fn regions<S: Stage>(stage: &S, _: usize) {
     over(stage, |mock, gpu| {
         let any = RegionOptions::new();
         let [buffer, kept] = [(); 2].map(|()| whole(gpu));
-        let take = |options: &RegionOptions<'_>| {
-            gpu.allocate(&needs(500), options).expect("refused nothing")
-        };
+        let take = |options: &RegionOptions<'_>| gpu.allocate(&needs(500), options).expect("refused nothing");
         let [bare, named] = [take(&any), take(&any.name("its name"))];
         let dedicated = take(&any.dedicated(DedicatedPolicy::Required));
         let crop = gpu.crop_id(buffer.id(), 4, 16, 4).unwrap();
         let deeper = gpu.crop(&crop, 4, 8, 4).unwrap();
-        let pools = [(); 2].map(|()| {
-            gpu.create_pool(&PoolOptions::new(1))
-                .expect("refused nothing")
-        });
+        let pools = [(); 2].map(|()| gpu.create_pool(&PoolOptions::new(1)).expect("refused nothing"));
         let pooled = take(&any.pool(pools[0]));
         let memory = buffer.memory().unwrap();
         let memory_size = mock.memory(memory).unwrap().request.size;
-        let backing = Backing {
-            memory,
-            offset: buffer.offset(),
-            memory_size,
-            properties: PropertyFlags::NONE,
-            mapped: None,
-        };
-        let wrap = WrapInfo::new(buffer.buffer(), 64)
-            .backing(backing)
-            .buffer_size(64)
-            .tag(1);
+        let backing =
+            Backing { memory, offset: buffer.offset(), memory_size, properties: PropertyFlags::NONE, mapped: None };
+        let wrap = WrapInfo::new(buffer.buffer(), 64).backing(backing).buffer_size(64).tag(1);
         let wrapped = gpu.wrap(&wrap).expect("refused nothing");
         let picture = gpu.memory_map().expect("refused nothing");
         let handle = kept.buffer();
@@ -162,43 +133,23 @@ pub fn regions<S: Stage>(stage: &S, _: usize) {
                 let id = gpu.id_of_key(region.id().slot_key());
                 let info = gpu.info(id).unwrap();
                 assert_eq!(info.mapped(), region.mapped());
-                let place = (
-                    region.memory(),
-                    region.memory_type(),
-                    region.offset(),
-                    region.size(),
-                );
-                assert_eq!(
-                    (info.memory, info.memory_type, info.offset, info.size),
-                    place
-                );
-                assert_eq!(
-                    (info.ownership, info.tag(), info.site(), info.maps()),
-                    (region.ownership(), 0, 0, 0)
-                );
+                let place = (region.memory(), region.memory_type(), region.offset(), region.size());
+                assert_eq!((info.memory, info.memory_type, info.offset, info.size), place);
+                assert_eq!((info.ownership, info.tag(), info.site(), info.maps()), (region.ownership(), 0, 0, 0));
             }
             let [bare, named, .., buffer] = all.each_ref().map(|region| region.as_ref().unwrap());
-            assert_eq!(
-                gpu.info(named.id()).map(|info| info.name() == "its name"),
-                Ok(true)
-            );
+            assert_eq!(gpu.info(named.id()).map(|info| info.name() == "its name"), Ok(true));
             assert_eq!(gpu.info(buffer.id()).map(|info| info.crops()), Ok(2));
             assert_eq!(gpu.stats().total.crops, 2);
             assert_eq!(gpu.pool_stats(pools[1]), Ok(MemoryTotals::default()));
             // The picture.
             let mut ranges = picture.blocks_with_ranges().flat_map(|(_, ranges)| ranges);
-            let range = ranges
-                .find(|range| range.id == Some(named.id()))
-                .expect("drawn");
-            assert_eq!(
-                (picture.name(range), picture.crops().len()),
-                (Some("its name"), 2)
-            );
+            let range = ranges.find(|range| range.id == Some(named.id())).expect("drawn");
+            assert_eq!((picture.name(range), picture.crops().len()), (Some("its name"), 2));
             assert_eq!(picture.crops().len(), 2);
             assert!(picture.leaks().all(|leak| leak.size() > 0) && picture.blocks().len() > 2);
             let mut sink = Sink::default();
-            gpu.write_json(&picture, &mut sink)
-                .expect("the sink takes all");
+            gpu.write_json(&picture, &mut sink).expect("the sink takes all");
             assert!(sink.bytes > 100);
             // The host's side.
             let id = buffer.id();
@@ -206,11 +157,7 @@ pub fn regions<S: Stage>(stage: &S, _: usize) {
             gpu.flush_id(id, 0, 8).unwrap();
             gpu.invalidate_id(id, 0, 8).unwrap();
             gpu.unmap_id(id).unwrap();
-            assert_eq!(
-                gpu.descriptor(buffer, 4, DescriptorUse::Storage)
-                    .map(|found| found.index),
-                Ok(0)
-            );
+            assert_eq!(gpu.descriptor(buffer, 4, DescriptorUse::Storage).map(|found| found.index), Ok(0));
             gpu.set_frame(1);
             assert!(gpu.heap_budget(0).is_some());
             assert_eq!(gpu.commitment(id), Ok(None));

@@ -5,8 +5,7 @@ use super::*;
 /// A root over the stage's memory, which ends after what is made in it.
 pub fn with_root<S: Stage>(stage: &S, run: impl FnOnce(&Context)) {
     // SAFETY: the stage's memory outlives the root.
-    let root = unsafe { Context::root(stage.host(), ContextOptions::new("root")) }
-        .expect("refused nothing");
+    let root = unsafe { Context::root(stage.host(), ContextOptions::new("root")) }.expect("refused nothing");
     run(&root);
     root.close_root().map_err(|refused| refused.error).unwrap();
 }
@@ -21,10 +20,7 @@ impl StoreSink for File {
     type Error = ();
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), ()> {
-        let place = self
-            .bytes
-            .get_mut(self.length..self.length + bytes.len())
-            .ok_or(())?;
+        let place = self.bytes.get_mut(self.length..self.length + bytes.len()).ok_or(())?;
         place.copy_from_slice(bytes);
         self.length += bytes.len();
         Ok(())
@@ -52,23 +48,15 @@ pub const CALLS: &str = "CacheDevice::new_unique CacheOwner::cache CacheOwner::d
 pub fn cache<S: Stage>(stage: &S, _: usize) {
     let compiled = |value: u64| Ok::<_, u8>(CompiledShader { value, bytes: 8 });
     with_root(stage, |root| {
-        let cache = stage.attempt(
-            || (),
-            || ShaderCache::<u64, u8>::new(root.handle(), CacheLimits::NONE),
-        );
+        let cache = stage.attempt(|| (), || ShaderCache::<u64, u8>::new(root.handle(), CacheLimits::NONE));
         let devices = [CacheDevice::new_unique(), CacheDevice::new_unique()];
         let owner = stage.attempt(|| cache.stats(), || cache.owner(devices[0], root.handle()));
         let key = ShaderKey::kernel(devices[0], 7);
         let entries = || cache.stats().entries;
-        let work = stage
-            .attempt(entries, || owner.get_or_compile(key, || compiled(9)))
-            .into_work_ref();
+        let work = stage.attempt(entries, || owner.get_or_compile(key, || compiled(9))).into_work_ref();
         assert_eq!((*work, work.key()), (9, key));
         // Into a file, and out of it into another cache: how many tables there are follows from the keys.
-        let mut file = File {
-            bytes: [0; 512],
-            length: 0,
-        };
+        let mut file = File { bytes: [0; 512], length: 0 };
         stage.attempt_without_memory(|| {
             for is_saved in [true, false] {
                 file.length = 0;
@@ -86,9 +74,7 @@ pub fn cache<S: Stage>(stage: &S, _: usize) {
         let stored = StoredShaders::open(&file.bytes[..file.length], &IDENTITY).expect("whole");
         assert_eq!((stored.count(), stored.iter(devices[1]).count()), (1, 1));
         let second = ShaderCache::new(root.handle(), CacheLimits::NONE).expect("refused nothing");
-        let other = second
-            .owner(devices[1], root.handle())
-            .expect("refused nothing");
+        let other = second.owner(devices[1], root.handle()).expect("refused nothing");
         let entries = || second.stats().entries;
         let restored = stage.attempt(entries, || other.restore(&stored, |_, _| compiled(1)));
         assert_eq!((restored.restored, restored.refused), (1, 0));
@@ -98,15 +84,8 @@ pub fn cache<S: Stage>(stage: &S, _: usize) {
             let Some((owner, other)) = owners.take() else {
                 return;
             };
-            assert_eq!(
-                (owner.stats().entries, owner.in_use(), cache.stats().entries),
-                (1, 1, 1)
-            );
-            assert!(
-                owner.held_keys().eq([key])
-                    && owner.memory().id() == root.id()
-                    && owner.device() == devices[0]
-            );
+            assert_eq!((owner.stats().entries, owner.in_use(), cache.stats().entries), (1, 1, 1));
+            assert!(owner.held_keys().eq([key]) && owner.memory().id() == root.id() && owner.device() == devices[0]);
             assert_eq!(owner.cache().get(key).map(|hold| *hold), Some(9));
             let (owner, held) = owner.release_unused().expect_err("held");
             assert_eq!(held, 1);
@@ -115,10 +94,7 @@ pub fn cache<S: Stage>(stage: &S, _: usize) {
             assert_eq!(cache.delete_where(|_, _| true).destroyed, 1);
             assert_eq!(cache.release_device(devices[1]).destroyed, 0);
             assert!(cache.trim() > 0);
-            assert_eq!(
-                (owner.release().destroyed, other.release().destroyed),
-                (0, 1)
-            );
+            assert_eq!((owner.release().destroyed, other.release().destroyed), (0, 1));
         });
     });
 }

@@ -12,25 +12,15 @@ const IMAGE: ImageInfo = ImageInfo::new_2d(37, 64, 64, ImageUsage::from_raw(COPI
 /// A pool with four full blocks, of which every fourth region stays: buffers, and some images.
 fn sparse<S: Stage>(stage: &S, run: impl FnOnce(&Over<'_, S>, PoolId)) {
     over(stage, |_, gpu| {
-        let options = PoolOptions {
-            block_size: Some(1 << 20),
-            ..PoolOptions::new(0)
-        };
+        let options = PoolOptions { block_size: Some(1 << 20), ..PoolOptions::new(0) };
         let pool = gpu.create_pool(&options).unwrap();
-        let within = RegionOptions::new()
-            .dedicated(DedicatedPolicy::Never)
-            .pool(pool)
-            .tag(5);
+        let within = RegionOptions::new().dedicated(DedicatedPolicy::Never).pool(pool).tag(5);
         let info = BufferInfo::new(1 << 16, COPIED);
         let mut all: [Option<Region>; 64] = std::array::from_fn(|index| match index % 8 {
             0 => gpu.create_image(&IMAGE, &within).ok(),
             _ => gpu.create_buffer(&info, &within).ok(),
         });
-        for (_, region) in all
-            .iter_mut()
-            .enumerate()
-            .filter(|(index, _)| index % 4 != 0)
-        {
+        for (_, region) in all.iter_mut().enumerate().filter(|(index, _)| index % 4 != 0) {
             gpu.free(region.take().unwrap()).unwrap();
         }
         run(gpu, pool);
@@ -42,20 +32,13 @@ fn sparse<S: Stage>(stage: &S, run: impl FnOnce(&Over<'_, S>, PoolId)) {
     });
 }
 
-pub const PLAN_CALLS: &str =
-    "GpuAllocator::defragment Defragmentation::skipped Defragmentation::totals";
+pub const PLAN_CALLS: &str = "GpuAllocator::defragment Defragmentation::skipped Defragmentation::totals";
 
 pub fn plan<S: Stage>(stage: &S, _: usize) {
     sparse(stage, |gpu, pool| {
         let may_move = |_: RegionId, tag: u64| tag == 5;
-        let options = DefragmentationOptions::new()
-            .pool(pool)
-            .filter(&may_move)
-            .max_bytes_per_pass(1 << 20);
-        let run = stage.attempt(
-            || seen(gpu),
-            || gpu.defragment(options.max_moves_per_pass(10).move_bare_regions()),
-        );
+        let options = DefragmentationOptions::new().pool(pool).filter(&may_move).max_bytes_per_pass(1 << 20);
+        let run = stage.attempt(|| seen(gpu), || gpu.defragment(options.max_moves_per_pass(10).move_bare_regions()));
         assert!(run.totals().planned_blocks > 0);
         assert_eq!(run.skipped(), Default::default());
     });
@@ -67,9 +50,7 @@ pub const MOVE_CALLS: &str = "Defragmentation::next_pass DefragmentationPass::fi
 
 pub fn moves<S: Stage>(stage: &S, _: usize) {
     sparse(stage, |gpu, pool| {
-        let mut run = gpu
-            .defragment(DefragmentationOptions::new().pool(pool))
-            .expect("refused nothing");
+        let mut run = gpu.defragment(DefragmentationOptions::new().pool(pool)).expect("refused nothing");
         // A block whose moves were refused is given up, and the next call goes on.
         let mut refused = false;
         let moves = stage.attempt(
@@ -82,8 +63,7 @@ pub fn moves<S: Stage>(stage: &S, _: usize) {
                     assert!(one.tag() == 5 && one.size() > 0 && one.from() != one.to());
                     assert!(gpu.info(one.region()).is_ok());
                     if one.old_image().is_some() {
-                        pass.make_image(index, &IMAGE)
-                            .expect("the device refuses nothing");
+                        pass.make_image(index, &IMAGE).expect("the device refuses nothing");
                     } else {
                         pass.make_buffer(index).expect("the device refuses nothing");
                     }

@@ -19,8 +19,7 @@ pub fn devices<S: Stage>(stage: &S, _: usize) {
     let ((entry, instance, device), physical) = (vulkan(), vk::PhysicalDevice::null());
     stage.attempt_plainly(|| {
         everything(&mock).unwrap();
-        let options = AshOptions::new(vk::API_VERSION_1_0)
-            .with_callbacks(&vk::AllocationCallbacks::default());
+        let options = AshOptions::new(vk::API_VERSION_1_0).with_callbacks(&vk::AllocationCallbacks::default());
         // SAFETY: the fake looks at no handle.
         let ours = unsafe { AshDevice::new(&entry, &instance, physical, &device, options) };
         everything(&ours).unwrap();
@@ -31,8 +30,7 @@ pub fn devices<S: Stage>(stage: &S, _: usize) {
         let ours = unsafe { AshDevice::of_device(&instance, physical, &device, options) };
         everything(&ours).unwrap();
         // SAFETY: the fake looks at no handle; of 1.0 nothing is asked.
-        let says =
-            unsafe { physical_device_capabilities(&instance, physical, vk::API_VERSION_1_0, &[]) };
+        let says = unsafe { physical_device_capabilities(&instance, physical, vk::API_VERSION_1_0, &[]) };
         assert_eq!(says, DeviceCapabilities::default());
         // SAFETY: the fake looks at no handle; of 1.0 no more is asked.
         let mine = unsafe { physical_device_identity(&instance, physical, vk::API_VERSION_1_0, 4) };
@@ -63,11 +61,7 @@ fn everything(device: &impl DeviceMemory) -> Result<(), DeviceError> {
     unsafe { device.bind_image(image, memory, far) }?;
     // SAFETY: not mapped, and visible.
     unsafe { device.map(memory, 4096, 4096) }?;
-    let range = MappedRange {
-        memory,
-        offset: 4096,
-        size: 4096,
-    };
+    let range = MappedRange { memory, offset: 4096, size: 4096 };
     // SAFETY: what is mapped.
     unsafe { device.flush(&[range]) }?;
     // SAFETY: what is mapped.

@@ -14,11 +14,7 @@ impl GroupDevice for &Card {
 
     fn capabilities(&self) -> Result<DeviceCapabilities, Infallible> {
         let flags = CapabilityFlags::PEER_ADDRESSABLE;
-        Ok(DeviceCapabilities {
-            driver: Some(1),
-            flags,
-            ..DeviceCapabilities::default()
-        })
+        Ok(DeviceCapabilities { driver: Some(1), flags, ..DeviceCapabilities::default() })
     }
 
     fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Infallible> {
@@ -40,8 +36,7 @@ pub fn group<S: Stage>(stage: &S, _: usize) {
     let cards = [Card::default(), Card::default()];
     // The list is made before what is attempted: it is the caller's.
     let mut list = TryVec::new_in(Scoped::new(stage.host(), Scope::Device));
-    list.try_extend_from_slice(&cards.each_ref())
-        .expect("refused nothing");
+    list.try_extend_from_slice(&cards.each_ref()).expect("refused nothing");
     let list = Cell::new(Some(list));
     let seats = || cards.each_ref().map(|card| card.0.membership());
     let group = stage.attempt(seats, || {
@@ -56,10 +51,7 @@ pub fn group<S: Stage>(stage: &S, _: usize) {
         assert_eq!(group.edge(from, to), group.edge_between(0, 1));
         let owner = |tag| group.owner_of(RegionId::from_raw([tag, 0, 0, 0]));
         assert_eq!((owner(9), owner(8)), (Some(0), None));
-        let says = DeviceCapabilities {
-            driver: Some(1),
-            ..DeviceCapabilities::default()
-        };
+        let says = DeviceCapabilities { driver: Some(1), ..DeviceCapabilities::default() };
         let edge = Edge::between(&says, &says).expect("nobody is isolated");
         assert!(!edge.is_peer_to_peer() && edge.is_consistent() && Sink::debug(edge) > 0);
         assert_eq!(Edge::to_itself(&says).link, LinkClass::SameDevice);

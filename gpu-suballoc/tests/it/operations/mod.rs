@@ -1,6 +1,6 @@
-//! Scenarios that run every public function of the crate which can ask for memory: `sweep.rs` refuses each request of them, `no_global.rs`,
-//! `dhat_heap.rs` and `malloc_meter.rs` watch what they take past the allocator that they were given. No vector: nothing here may touch the
-//! global allocator.
+//! Scenarios that run every public function of the crate which can ask for memory: `sweep.rs` refuses each request of
+//! them, `no_global.rs`, `dhat_heap.rs` and `malloc_meter.rs` watch what they take past the allocator that they were
+//! given. No vector: nothing here may touch the global allocator.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -15,16 +15,13 @@ mod group;
 mod ranges;
 mod words;
 
-use alloc_core::{
-    Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, Scope, Scoped, TryVec,
-};
+use alloc_core::{Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, Scope, Scoped, TryVec};
 use ash::vk;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BlockAlgorithm, BufferInfo, BufferUsage, DeviceContexts,
-    DeviceGroup, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, ImageInfo, ImageUsage,
-    MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region, RegionId, RegionOptions,
-    ResourceRequirements, ShaderCache, VirtualBlock, allocator::*, ash::*, cache::*, context::*,
-    device::*, error::*, group::*, memory_type::*, report::*, request::*, virtual_block::*,
+    AllocatorOptions, AshDevice, BlockAlgorithm, BufferInfo, BufferUsage, DeviceContexts, DeviceGroup, DeviceMemory,
+    GpuAllocator, GpuError, GpuMisuse, ImageInfo, ImageUsage, MemoryPreference, PoolId, PoolOptions, PropertyFlags,
+    Region, RegionId, RegionOptions, ResourceRequirements, ShaderCache, VirtualBlock, allocator::*, ash::*, cache::*,
+    context::*, device::*, error::*, group::*, memory_type::*, report::*, request::*, virtual_block::*,
 };
 use mock_device::*;
 use std::cell::{Cell, RefCell};
@@ -53,73 +50,27 @@ const fn operation<S: Stage>(
     takes: MemoryUse,
     body: fn(&S, usize),
 ) -> GpuOperation<S> {
-    GpuOperation {
-        name,
-        calls,
-        takes,
-        number: 0,
-        body,
-    }
+    GpuOperation { name, calls, takes, number: 0, body }
 }
 
 /// All of them.
 pub fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     let mut all: Vec<GpuOperation<S>> = vec![
-        operation(
-            "words",
-            words::CALLS,
-            MemoryUse::Nothing("numbers that the caller passes"),
-            words::words,
-        ),
-        operation(
-            "virtual blocks",
-            ranges::CALLS,
-            MemoryUse::Memory,
-            ranges::ranges,
-        ),
+        operation("words", words::CALLS, MemoryUse::Nothing("numbers that the caller passes"), words::words),
+        operation("virtual blocks", ranges::CALLS, MemoryUse::Memory, ranges::ranges),
         operation("a group", group::CALLS, MemoryUse::Memory, group::group),
-        operation(
-            "an allocator",
-            allocator::CALLS,
-            MemoryUse::Memory,
-            allocator::allocator,
-        ),
+        operation("an allocator", allocator::CALLS, MemoryUse::Memory, allocator::allocator),
         operation(
             "regions of each kind",
             allocator::REGION_CALLS,
             MemoryUse::Nothing("what was made ends"),
             allocator::regions,
         ),
-        operation(
-            "a cache and its file",
-            caches::CALLS,
-            MemoryUse::Memory,
-            caches::cache,
-        ),
-        operation(
-            "contexts",
-            contexts::CALLS,
-            MemoryUse::Memory,
-            contexts::contexts,
-        ),
-        operation(
-            "contexts over ash",
-            contexts::ASH_CALLS,
-            MemoryUse::Memory,
-            contexts::over_ash,
-        ),
-        operation(
-            "devices",
-            devices::CALLS,
-            MemoryUse::Nothing("a device has its own memory"),
-            devices::devices,
-        ),
-        operation(
-            "a plan",
-            defragmentation::PLAN_CALLS,
-            MemoryUse::Memory,
-            defragmentation::plan,
-        ),
+        operation("a cache and its file", caches::CALLS, MemoryUse::Memory, caches::cache),
+        operation("contexts", contexts::CALLS, MemoryUse::Memory, contexts::contexts),
+        operation("contexts over ash", contexts::ASH_CALLS, MemoryUse::Memory, contexts::over_ash),
+        operation("devices", devices::CALLS, MemoryUse::Nothing("a device has its own memory"), devices::devices),
+        operation("a plan", defragmentation::PLAN_CALLS, MemoryUse::Memory, defragmentation::plan),
         operation(
             "moves",
             defragmentation::MOVE_CALLS,

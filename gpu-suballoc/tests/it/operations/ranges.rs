@@ -10,14 +10,9 @@ pub const CALLS: &str = "VirtualBlock::allocate VirtualBlock::allocate_at Virtua
 pub fn ranges<S: Stage>(stage: &S, _: usize) {
     const SIZE: u64 = 1 << 20;
     let plain = VirtualAllocationOptions::new(1000, 512);
-    let upper = VirtualAllocationOptions {
-        upper_address: true,
-        ..plain
-    };
-    let with = |algorithm| {
-        VirtualBlock::with_algorithm(stage.host(), SIZE, 256, algorithm)
-            .expect("it takes nothing yet")
-    };
+    let upper = VirtualAllocationOptions { upper_address: true, ..plain };
+    let with =
+        |algorithm| VirtualBlock::with_algorithm(stage.host(), SIZE, 256, algorithm).expect("it takes nothing yet");
     // The first range of each way.
     for (way, algorithm, offset) in [
         (0, BlockAlgorithm::General, 0),
@@ -42,18 +37,11 @@ pub fn ranges<S: Stage>(stage: &S, _: usize) {
     stage.attempt_without_memory(|| {
         let ranges = [(); 400].map(|()| block.allocate(256, 1).expect("reserved").allocation);
         block.set_user_data(ranges[0], 7).unwrap();
-        assert_eq!(
-            block
-                .info(ranges[0])
-                .map(|info| (info.offset, info.user_data)),
-            Ok((0, 7))
-        );
+        assert_eq!(block.info(ranges[0]).map(|info| (info.offset, info.user_data)), Ok((0, 7)));
         block.free(ranges[0]).unwrap();
         assert_eq!(block.free(ranges[0]), Err(VirtualBlockError::Stale));
         block.free_noted(ranges[299], 1, u32::max).unwrap();
-        ranges[1..299]
-            .iter()
-            .for_each(|range| block.free(*range).unwrap());
+        ranges[1..299].iter().for_each(|range| block.free(*range).unwrap());
         assert!(block.largest_free() == SIZE - 400 * 256 && block.memory_bytes() >= 4096);
         let mut pieces = 0;
         block.for_each(|_| pieces += 1);

@@ -1,4 +1,5 @@
-//! A virtual block beside an interval model: random operations, host refusals among them, and no refusal while a hole fits.
+//! A virtual block beside an interval model: random operations, host refusals among them, and no refusal while a hole
+//! fits.
 
 mod program;
 
@@ -36,9 +37,5 @@ fn the_seeds_meet_everything() {
 fn h85_h87_h88_h92_h94_h96_ge6_ranges_are_the_models() {
     replay("range_ops", 200, |bytes| run(bytes).0);
     let (tried, long) = random_of_both("range_ops", [256, 16 << 10], 50_000, run);
-    tried.assert_at_least(
-        if long { 1000 } else { 20 },
-        0..if long { 21 } else { 9 },
-        &EVENTS,
-    );
+    tried.assert_at_least(if long { 1000 } else { 20 }, 0..if long { 21 } else { 9 }, &EVENTS);
 }

@@ -4,19 +4,13 @@ use super::*;
 
 /// On a device whose memory is not coherent.
 fn with_margins() -> &'static Scene {
-    let memory = MemoryOptions {
-        margin: 16,
-        first_block: Some(1 << 20),
-        ..MemoryOptions::default()
-    };
-    let options = AllocatorOptions {
-        memory,
-        ..AllocatorOptions::default()
-    };
+    let memory = MemoryOptions { margin: 16, first_block: Some(1 << 20), ..MemoryOptions::default() };
+    let options = AllocatorOptions { memory, ..AllocatorOptions::default() };
     Scene::with(Tiler, options)
 }
 
-/// A region whose margin is being read is freed, and another one is written where the margin was: that is not its damage.
+/// A region whose margin is being read is freed, and another one is written where the margin was: that is not its
+/// damage.
 #[test]
 fn a_region_that_is_freed_while_its_margin_is_read_is_not_reported() {
     const SIZE: u64 = 1 << 16;
@@ -40,8 +34,7 @@ fn a_region_that_is_freed_while_its_margin_is_read_is_not_reported() {
                 *later.lock().unwrap() = Some(larger);
             }
         });
-        gpu.check_corruption(|margin| panic!("{:?} is gone", margin.id))
-            .expect("it can be read");
+        gpu.check_corruption(|margin| panic!("{:?} is gone", margin.id)).expect("it can be read");
         scene.mock.set_hook(None);
         let larger = later.lock().unwrap().take().expect("the margin was read");
         assert_eq!(gpu.check_corruption(|_| panic!("all is well")), Ok(1));
@@ -50,7 +43,8 @@ fn a_region_that_is_freed_while_its_margin_is_read_is_not_reported() {
     });
 }
 
-/// A region can be found before its margin is written: what is looked at from within an allocation is not reported, and is afterwards.
+/// A region can be found before its margin is written: what is looked at from within an allocation is not reported, and
+/// is afterwards.
 #[test]
 fn a_look_at_margins_from_within_an_allocation_reports_none_that_is_to_be_written() {
     const SIZE: u64 = 1 << 16;
@@ -58,16 +52,10 @@ fn a_look_at_margins_from_within_an_allocation_reports_none_that_is_to_be_writte
     let one: Allocate = |gpu| vec![gpu.allocate(&needs(SIZE), &visible()).unwrap()];
     let batch: Allocate = |gpu| {
         let mut regions = [const { None }; 4];
-        gpu.allocate_batch(&needs(SIZE), &visible(), &mut regions)
-            .unwrap();
+        gpu.allocate_batch(&needs(SIZE), &visible(), &mut regions).unwrap();
         regions.into_iter().flatten().collect()
     };
-    for (call, allocate) in [
-        (Allocate, one),
-        (Allocate, batch),
-        (Flush, one),
-        (Flush, batch),
-    ] {
+    for (call, allocate) in [(Allocate, one), (Allocate, batch), (Flush, one), (Flush, batch)] {
         ends(move || {
             let scene = with_margins();
             let gpu: &Gpu = scene;
@@ -106,8 +94,8 @@ fn a_look_at_margins_from_within_an_allocation_reports_none_that_is_to_be_writte
     }
 }
 
-/// What a device is asked of a margin discards what is not flushed there. Where the region is freed meanwhile, whoever gets the place on
-/// another thread waits, and loses nothing of what it writes.
+/// What a device is asked of a margin discards what is not flushed there. Where the region is freed meanwhile, whoever
+/// gets the place on another thread waits, and loses nothing of what it writes.
 #[test]
 fn what_is_placed_where_a_margin_is_being_asked_for_loses_nothing() {
     const SIZE: u64 = 1 << 16;
@@ -148,8 +136,7 @@ fn what_is_placed_where_a_margin_is_being_asked_for_loses_nothing() {
             drop(mapping);
             gpu.free(larger).expect("given back");
         });
-        gpu.check_corruption(|margin| panic!("{:?} is gone", margin.id))
-            .expect("it can be read");
+        gpu.check_corruption(|margin| panic!("{:?} is gone", margin.id)).expect("it can be read");
         assert_ne!(phase.swap(ANSWERED, SeqCst), 0, "the device was asked");
         other.join().expect("it ends well");
         scene.entered.fetch_add(1, SeqCst);

@@ -34,12 +34,7 @@ const EVENTS: [&str; 21] = [
 ];
 
 /// What becomes of moves.
-const MOVES: [&str; 4] = [
-    "move of a region",
-    "region that stays",
-    "nothing left to move",
-    "defragmentation refused",
-];
+const MOVES: [&str; 4] = ["move of a region", "region that stays", "nothing left to move", "defragmentation refused"];
 
 fn run(shape: u8, bytes: &[u8]) -> (Ran, Tried) {
     region_ops(bytes, || RegionSubject::new(shape))
@@ -74,18 +69,14 @@ fn the_seeds_meet_everything() {
 
 /// 4 * 10^4 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
 #[test]
-fn h33_h35_h38_h39_h40_h41_h45_h48_h50_h51_h52_h53_h55_h56_h57_h77_h90_h91_h92_h93_h112_h113_regions_are_the_models()
- {
+fn h33_h35_h38_h39_h40_h41_h45_h48_h50_h51_h52_h53_h55_h56_h57_h77_h90_h91_h92_h93_h112_h113_regions_are_the_models() {
     let mut shape = 0;
     let (tried, long) = random_of_both("region_ops", [512, 16 << 10], 20_000, |bytes| {
         shape = (shape + 1) % SHAPES;
         run(shape, bytes)
     });
     let called_back = TIMES.load(Relaxed);
-    assert!(
-        called_back > 3_000,
-        "a device called back {called_back} times"
-    );
+    assert!(called_back > 3_000, "a device called back {called_back} times");
     let least = if long { 1000 } else { 10 };
     tried.assert_at_least(least, 0..if long { 17 } else { 10 }, &EVENTS);
 }
@@ -96,16 +87,9 @@ fn harm_by_a_device_that_reenters_is_seen() {
     let mut rng = Rng::new(13);
     let bytes: Vec<u8> = (0..4096).map(|_| rng.next() as u8).collect();
     for shape in [0, 7, 20] {
-        let at = |how| {
-            catch_unwind(AssertUnwindSafe(|| {
-                region_ops(&bytes, || RegionSubject::with(shape, Some(how)))
-            }))
-        };
+        let at = |how| catch_unwind(AssertUnwindSafe(|| region_ops(&bytes, || RegionSubject::with(shape, Some(how)))));
         assert!(at(How::Keeping).is_ok(), "without harm it ends well");
-        let seen = (5..40)
-            .step_by(7)
-            .filter(|turn| at(How::Harm(*turn)).is_err())
-            .count();
+        let seen = (5..40).step_by(7).filter(|turn| at(How::Harm(*turn)).is_err()).count();
         assert!(seen >= 3, "seen {seen} times of 5");
     }
 }

@@ -2,8 +2,7 @@
 
 use super::*;
 
-const ADDRESSED: BufferUsage =
-    BufferUsage::from_raw(COPIED.as_raw() | BufferUsage::SHADER_DEVICE_ADDRESS.as_raw());
+const ADDRESSED: BufferUsage = BufferUsage::from_raw(COPIED.as_raw() | BufferUsage::SHADER_DEVICE_ADDRESS.as_raw());
 
 /// Every profile with the feature as said, and blocks with and without addresses.
 fn everywhere(feature: bool, body: impl Fn(&Scene<'_>, bool)) {
@@ -12,10 +11,7 @@ fn everywhere(feature: bool, body: impl Fn(&Scene<'_>, bool)) {
             let mut config = profile.config();
             config.features.buffer_device_address = feature;
             let mock = mock_with(config);
-            let options = with_memory(MemoryOptions {
-                device_address: in_blocks,
-                ..MemoryOptions::default()
-            });
+            let options = with_memory(MemoryOptions { device_address: in_blocks, ..MemoryOptions::default() });
             scene_on(&mock, options, |scene| body(&scene, in_blocks));
         }
     }
@@ -85,11 +81,7 @@ fn ge1_a_bare_region_can_ask_for_addresses() {
         unsafe { s.mock.destroy_buffer(probe) };
         let one = s.must_allocate(&needs, &asked);
         let two = s.must_allocate(&needs, &asked);
-        assert_eq!(
-            one.memory() == two.memory(),
-            in_blocks,
-            "a block where blocks have them"
-        );
+        assert_eq!(one.memory() == two.memory(), in_blocks, "a block where blocks have them");
         let mut batch = [None, None];
         s.allocate_batch(&needs, &asked, &mut batch).unwrap();
         let brief = s.must_allocate(&needs, &asked.lifetime(Transient));

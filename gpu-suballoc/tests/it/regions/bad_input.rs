@@ -7,18 +7,9 @@ fn options_that_are_none_are_refused() {
     nvidia(|s| {
         let refused = |options: &RegionOptions<'_>| s.allocate(&bytes(64), options).unwrap_err();
         for priority in [-0.1, 1.1, f32::NAN, f32::INFINITY] {
-            assert_eq!(
-                refused(&RegionOptions {
-                    priority: Some(priority),
-                    ..any()
-                }),
-                BadPriority.into()
-            );
+            assert_eq!(refused(&RegionOptions { priority: Some(priority), ..any() }), BadPriority.into());
         }
-        assert!(matches!(
-            s.allocate(&bytes(64).memory_types(0), &any()).unwrap_err(),
-            GpuError::MemoryType(_)
-        ));
+        assert!(matches!(s.allocate(&bytes(64).memory_types(0), &any()).unwrap_err(), GpuError::MemoryType(_)));
         let pool = s.pool(1);
         let other = over(s.mock, RecordingAllocator::system());
         let theirs = other.create_pool(&PoolOptions::new(1)).unwrap();
@@ -41,19 +32,11 @@ fn a_batch_is_taken_whole_or_not_at_all() {
     nvidia(|s| {
         let mut out: Vec<Option<Region>> = (0..100).map(|_| None).collect();
         s.allocate_batch(&bytes(300), &any(), &mut out).unwrap();
-        let mut places = Vec::from_iter(
-            out.iter()
-                .flatten()
-                .map(|region| (region.memory(), region.offset())),
-        );
+        let mut places = Vec::from_iter(out.iter().flatten().map(|region| (region.memory(), region.offset())));
         places.sort_unstable();
         places.dedup();
         assert_eq!(places.len(), 100);
-        assert_eq!(
-            s.allocate_batch(&bytes(300), &any(), &mut out),
-            refusal(Held),
-            "they would be lost"
-        );
+        assert_eq!(s.allocate_batch(&bytes(300), &any(), &mut out), refusal(Held), "they would be lost");
         // One has a crop: it stays, the others go.
         let crop = s.must_crop(out[41].as_ref().unwrap(), 0, 4, 4);
         let refused = s.free_batch(&mut out).unwrap_err();
@@ -76,12 +59,8 @@ fn a_batch_is_taken_whole_or_not_at_all() {
         let stats = s.total().regions;
         let mut out: Vec<Option<Region>> = (0..300).map(|_| None).collect();
         assert!(
-            s.allocate_batch(
-                &ResourceRequirements::new(64 << 20, 256).memory_types(0b1_0000),
-                &any(),
-                &mut out
-            )
-            .is_err()
+            s.allocate_batch(&ResourceRequirements::new(64 << 20, 256).memory_types(0b1_0000), &any(), &mut out)
+                .is_err()
         );
         assert!(out.iter().all(Option::is_none));
         assert_eq!(s.total().regions, stats);
@@ -97,29 +76,14 @@ fn closing_with_something_left_gives_the_allocator_back() {
         let foreign = s.foreign(4096, 1);
         let wrapped = gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
         let crop = gpu.crop(&wrapped, 0, 4, 4).unwrap();
-        let Rejected {
-            value: gpu,
-            error: outstanding,
-        } = gpu.close().err().unwrap();
-        assert_eq!(
-            (outstanding.regions, outstanding.wrapped, outstanding.crops),
-            (1, 1, 1)
-        );
+        let Rejected { value: gpu, error: outstanding } = gpu.close().err().unwrap();
+        assert_eq!((outstanding.regions, outstanding.wrapped, outstanding.crops), (1, 1, 1));
         gpu.free(crop).unwrap();
         gpu.free(wrapped).unwrap();
         let refused = gpu.close().err().unwrap();
-        assert_eq!(
-            refused.to_string(),
-            "1 region of the allocator is in use: free it, or call free_all"
-        );
-        let Rejected {
-            value: gpu,
-            error: outstanding,
-        } = refused;
-        assert_eq!(
-            (outstanding.regions, outstanding.wrapped, outstanding.crops),
-            (1, 0, 0)
-        );
+        assert_eq!(refused.to_string(), "1 region of the allocator is in use: free it, or call free_all");
+        let Rejected { value: gpu, error: outstanding } = refused;
+        assert_eq!((outstanding.regions, outstanding.wrapped, outstanding.crops), (1, 0, 0));
         gpu.free(region).unwrap();
         let kept = gpu.create_buffer(&copied(64), &any()).unwrap();
         gpu.release(kept).unwrap();

@@ -2,11 +2,7 @@
 
 use super::*;
 
-fn on_every_changed(
-    memory: MemoryOptions,
-    change: impl Fn(MockConfig) -> MockConfig,
-    test: impl Fn(&Scene<'_>),
-) {
+fn on_every_changed(memory: MemoryOptions, change: impl Fn(MockConfig) -> MockConfig, test: impl Fn(&Scene<'_>)) {
     for profile in MockProfile::ALL {
         println!("profile: {profile:?}");
         let mock = Mock::with_config(change(profile.config()), RecordingAllocator::system());
@@ -33,67 +29,43 @@ impl Scene<'_> {
 
 #[test]
 fn h76_the_next_block_is_a_part_of_all() {
-    everywhere(
-        with_memory(MemoryOptions {
-            first_block: Some(256 * KIB),
-            ..MemoryOptions::default()
-        }),
-        |s| {
-            let limits = s.mock.properties().limits;
-            // Where there can be few, each has as much as all before.
-            let (part, count) = if limits.max_memory_allocation_count < 1024 {
-                (1, 6)
-            } else {
-                (32, 40)
-            };
-            let (mut regions, mut objects, mut reserved) = (Vec::new(), 0, 0);
-            while objects < count {
-                regions.push(s.place(64 * KIB));
-                let now = s.native();
-                if now.0 > objects {
-                    let (next, granule) = (reserved / part, limits.non_coherent_atom_size.max(256));
-                    assert_eq!(
-                        now.1 - reserved,
-                        (next - next % granule).max(256 * KIB),
-                        "after {objects} blocks"
-                    );
-                    (objects, reserved) = now;
-                }
+    everywhere(with_memory(MemoryOptions { first_block: Some(256 * KIB), ..MemoryOptions::default() }), |s| {
+        let limits = s.mock.properties().limits;
+        // Where there can be few, each has as much as all before.
+        let (part, count) = if limits.max_memory_allocation_count < 1024 { (1, 6) } else { (32, 40) };
+        let (mut regions, mut objects, mut reserved) = (Vec::new(), 0, 0);
+        while objects < count {
+            regions.push(s.place(64 * KIB));
+            let now = s.native();
+            if now.0 > objects {
+                let (next, granule) = (reserved / part, limits.non_coherent_atom_size.max(256));
+                assert_eq!(now.1 - reserved, (next - next % granule).max(256 * KIB), "after {objects} blocks");
+                (objects, reserved) = now;
             }
-            s.free_each(regions);
-            s.trim(u64::MAX);
-            let again = s.place(KIB);
-            assert_eq!(s.native(), (1, 256 * KIB), "from small again");
-            s.free(again);
-        },
-    );
+        }
+        s.free_each(regions);
+        s.trim(u64::MAX);
+        let again = s.place(KIB);
+        assert_eq!(s.native(), (1, 256 * KIB), "from small again");
+        s.free(again);
+    });
 }
 
 #[test]
 fn h80_h106_every_block_is_tried_before_there_is_another() {
-    everywhere(
-        with_memory(MemoryOptions {
-            keep_empty: Some(u64::MAX),
-            ..blocks_of(MIB)
-        }),
-        |s| {
-            // A block that is free, and behind it one with room in pieces only.
-            let whole = s.place(MIB);
-            let first = whole.memory();
-            let [one, two, three, four] = each(|| s.place(256 * KIB));
-            s.free_each([whole, one, three]);
-            assert_eq!(s.native(), (2, 2 * MIB));
-            let half = s.place(512 * KIB);
-            assert_eq!((half.memory(), s.native().0), (first, 2), "where it fits");
-            let quarter = s.place(256 * KIB);
-            assert_eq!(
-                quarter.memory(),
-                two.memory(),
-                "the fullest block that has a piece"
-            );
-            s.free_each([half, quarter, two, four]);
-        },
-    );
+    everywhere(with_memory(MemoryOptions { keep_empty: Some(u64::MAX), ..blocks_of(MIB) }), |s| {
+        // A block that is free, and behind it one with room in pieces only.
+        let whole = s.place(MIB);
+        let first = whole.memory();
+        let [one, two, three, four] = each(|| s.place(256 * KIB));
+        s.free_each([whole, one, three]);
+        assert_eq!(s.native(), (2, 2 * MIB));
+        let half = s.place(512 * KIB);
+        assert_eq!((half.memory(), s.native().0), (first, 2), "where it fits");
+        let quarter = s.place(256 * KIB);
+        assert_eq!(quarter.memory(), two.memory(), "the fullest block that has a piece");
+        s.free_each([half, quarter, two, four]);
+    });
 }
 
 #[test]
@@ -112,12 +84,9 @@ fn h79_a_region_lies_in_the_best_fit_of_all_blocks() {
     });
 }
 
-/// Four blocks of 16 regions each. The first keeps two, with the hole between them that fits one more best; in the others half are left. And
-/// so many regions came and went since that the first was not needed.
-fn with_a_closed_block(
-    s: &Scene<'_>,
-    options: &RegionOptions<'_>,
-) -> (Vec<Region>, Option<MemoryHandle>) {
+/// Four blocks of 16 regions each. The first keeps two, with the hole between them that fits one more best; in the
+/// others half are left. And so many regions came and went since that the first was not needed.
+fn with_a_closed_block(s: &Scene<'_>, options: &RegionOptions<'_>) -> (Vec<Region>, Option<MemoryHandle>) {
     let place = || s.take(64 * KIB, options);
     let mut left = times(64, &place);
     let first = left[0].memory();
@@ -125,10 +94,7 @@ fn with_a_closed_block(
         at @ 0..16 => ![5, 7].contains(&at),
         at => [1, 2].contains(&(at % 4)),
     };
-    (0..64)
-        .rev()
-        .filter(goes)
-        .for_each(|at| s.free(left.remove(at)));
+    (0..64).rev().filter(goes).for_each(|at| s.free(left.remove(at)));
     (0..64).for_each(|_| s.free(place()));
     (left, first)
 }
@@ -140,11 +106,7 @@ fn h79_blocks_that_a_turnover_did_not_need_drain_and_are_used_before_another_is_
         // One of the others was not needed either.
         for index in 0..16 {
             left.push(s.place(64 * KIB));
-            assert_ne!(
-                left.last().unwrap().memory(),
-                first,
-                "{index}: it is to drain"
-            );
+            assert_ne!(left.last().unwrap().memory(), first, "{index}: it is to drain");
         }
         left.extend((0..22).map(|_| s.place(64 * KIB)));
         assert_eq!((left.len(), s.native().0), (64, 4), "all four are full");
@@ -159,10 +121,7 @@ fn ge7_a_place_in_a_block_that_drains_is_had() {
         let options = shared().pool(pool);
         let (mut left, first) = with_a_closed_block(s, &options);
         let offset = if left[0].offset() == 0 { MIB / 2 } else { 0 };
-        left.push(
-            s.allocate_at(0, offset, &bytes(64 * KIB), &options)
-                .unwrap(),
-        );
+        left.push(s.allocate_at(0, offset, &bytes(64 * KIB), &options).unwrap());
         assert_eq!(left.last().unwrap().memory(), first);
         s.free_each(left);
         s.must_destroy_pool(pool);
@@ -171,10 +130,7 @@ fn ge7_a_place_in_a_block_that_drains_is_had() {
 
 #[test]
 fn h95_trimming_says_how_many_bytes_went_back() {
-    let kept = MemoryOptions {
-        keep_empty: Some(u64::MAX),
-        ..MemoryOptions::default()
-    };
+    let kept = MemoryOptions { keep_empty: Some(u64::MAX), ..MemoryOptions::default() };
     everywhere(with_memory(kept), |s| {
         let big = times(40, || s.place(MIB));
         let small = s.place(KIB);
@@ -183,10 +139,7 @@ fn h95_trimming_says_how_many_bytes_went_back() {
         let (objects, bytes) = s.native();
         // As much as was asked for, and not all of it.
         let some = s.trim(1);
-        assert!(
-            some > 0 && s.native() == (objects - 1, bytes - some),
-            "{some}"
-        );
+        assert!(some > 0 && s.native() == (objects - 1, bytes - some), "{some}");
         let rest = s.trim(u64::MAX);
         assert_eq!(s.native().1, bytes - some - rest);
         assert!(s.native().0 >= 1, "a region lives");
@@ -207,10 +160,7 @@ fn a_block_is_made_once_however_many_threads_need_it() {
                     gpu.allocate(&bytes(KIB), &shared()).unwrap()
                 };
                 let threads = times(4, || scope.spawn(place));
-                threads
-                    .into_iter()
-                    .map(|thread| thread.join().expect("no panic"))
-                    .collect()
+                threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
             });
             assert_eq!((s.made() - before, s.native().0), (1, 1), "round {round}");
             s.free_each(regions);
@@ -228,11 +178,7 @@ fn h118_a_heap_over_its_budget_keeps_nothing() {
         let asked = s.set_frame(1);
         assert_eq!(asked, s.mock.properties().features.memory_budget);
         s.free(region);
-        assert_eq!(
-            s.native().0,
-            u64::from(!asked),
-            "the empty block went at once"
-        );
+        assert_eq!(s.native().0, u64::from(!asked), "the empty block went at once");
         // One that was kept goes when a frame finds the heap over its budget.
         s.mock.set_budget(heap, None);
         s.set_frame(2);
@@ -247,44 +193,26 @@ fn h118_a_heap_over_its_budget_keeps_nothing() {
 /// Fifteen refusals of 8 MiB would be more than these limits allow, if they counted.
 #[test]
 fn h84_h86_a_refused_block_leaves_no_trace() {
-    let memory = MemoryOptions {
-        max_bytes: 64 * MIB,
-        max_allocations: 3,
-        ..MemoryOptions::default()
-    };
-    everywhere(
-        with_memory(MemoryOptions {
-            first_block: Some(MIB),
-            ..memory
-        }),
-        |s| {
-            let stays = s.place(KIB);
-            let types = s.mock.properties().types.len() as u64;
-            let errors = [
-                OutOfDeviceMemory,
-                OutOfHostMemory,
-                TooManyObjects,
-                Other(-13),
-            ];
-            for error in errors.into_iter().cycle().take(15) {
-                let (before, calls) = (s.native(), s.made());
-                let peak = s.stats().peak_block_bytes;
-                s.mock.plant(MockFault::always().of(Allocate).with(error));
-                assert_eq!(s.allocate(&bytes(8 * MIB), &shared()), refusal(error));
-                s.mock.clear_faults();
-                assert_eq!((s.native(), s.stats().peak_block_bytes), (before, peak));
-                let asked = s.made() - calls;
-                assert!(
-                    error != TooManyObjects || asked <= 2 * types,
-                    "it is no reason for smaller ones: {asked}"
-                );
-            }
-            let next = s.place(KIB);
-            assert_eq!(next.memory(), stays.memory(), "its room is there");
-            let large = s.place(8 * MIB);
-            s.free_each([next, large, stays]);
-        },
-    );
+    let memory = MemoryOptions { max_bytes: 64 * MIB, max_allocations: 3, ..MemoryOptions::default() };
+    everywhere(with_memory(MemoryOptions { first_block: Some(MIB), ..memory }), |s| {
+        let stays = s.place(KIB);
+        let types = s.mock.properties().types.len() as u64;
+        let errors = [OutOfDeviceMemory, OutOfHostMemory, TooManyObjects, Other(-13)];
+        for error in errors.into_iter().cycle().take(15) {
+            let (before, calls) = (s.native(), s.made());
+            let peak = s.stats().peak_block_bytes;
+            s.mock.plant(MockFault::always().of(Allocate).with(error));
+            assert_eq!(s.allocate(&bytes(8 * MIB), &shared()), refusal(error));
+            s.mock.clear_faults();
+            assert_eq!((s.native(), s.stats().peak_block_bytes), (before, peak));
+            let asked = s.made() - calls;
+            assert!(error != TooManyObjects || asked <= 2 * types, "it is no reason for smaller ones: {asked}");
+        }
+        let next = s.place(KIB);
+        assert_eq!(next.memory(), stays.memory(), "its room is there");
+        let large = s.place(8 * MIB);
+        s.free_each([next, large, stays]);
+    });
 }
 
 #[test]
@@ -294,44 +222,26 @@ fn h83_the_number_of_memory_objects_is_limited_by_device_and_user() {
         config
     };
     for (max_allocations, limit) in [(u32::MAX, 5), (3, 3)] {
-        on_every_changed(
-            MemoryOptions {
-                max_allocations,
-                ..MemoryOptions::default()
-            },
-            change,
-            |s| {
-                let take = || s.allocate(&bytes(KIB), &alone());
-                let mut regions = Vec::from_iter((0..limit).map(|_| take().unwrap()));
-                let calls = s.made();
-                assert_eq!(
-                    take().unwrap_err(),
-                    GpuError::Limit(Limit::Objects { limit })
-                );
-                assert_eq!(
-                    s.made(),
-                    calls,
-                    "the driver is not asked for what it may not give"
-                );
-                s.free(regions.remove(0));
-                // What is free is used, whatever it was before; what would rather be alone finds room in a block.
-                regions.push(s.place(KIB));
-                let preferred = any().dedicated(Preferred);
-                regions.push(s.take(KIB, &preferred));
-                s.free_each(regions);
-            },
-        );
+        on_every_changed(MemoryOptions { max_allocations, ..MemoryOptions::default() }, change, |s| {
+            let take = || s.allocate(&bytes(KIB), &alone());
+            let mut regions = Vec::from_iter((0..limit).map(|_| take().unwrap()));
+            let calls = s.made();
+            assert_eq!(take().unwrap_err(), GpuError::Limit(Limit::Objects { limit }));
+            assert_eq!(s.made(), calls, "the driver is not asked for what it may not give");
+            s.free(regions.remove(0));
+            // What is free is used, whatever it was before; what would rather be alone finds room in a block.
+            regions.push(s.place(KIB));
+            let preferred = any().dedicated(Preferred);
+            regions.push(s.take(KIB, &preferred));
+            s.free_each(regions);
+        });
     }
 }
 
 #[test]
 fn h82_limits_hold_while_threads_make_blocks() {
-    let memory = MemoryOptions {
-        max_bytes: 9 * MIB,
-        max_allocations: 7,
-        keep_empty: Some(0),
-        ..MemoryOptions::default()
-    };
+    let memory =
+        MemoryOptions { max_bytes: 9 * MIB, max_allocations: 7, keep_empty: Some(0), ..MemoryOptions::default() };
     everywhere(with_memory(memory), |s| {
         let gpu = s.gpu;
         thread::scope(|scope| {
@@ -343,14 +253,11 @@ fn h82_limits_hold_while_threads_make_blocks() {
                         let options = if turn % 3 == 0 { alone() } else { any() };
                         match gpu.allocate(&bytes(size), &options) {
                             Ok(region) => live.push(region),
-                            Err(GpuError::Limit(_)) => {
-                                live.drain(..).for_each(|region| gpu.free(region).unwrap())
-                            }
+                            Err(GpuError::Limit(_)) => live.drain(..).for_each(|region| gpu.free(region).unwrap()),
                             Err(other) => panic!("{other:?}"),
                         }
                     }
-                    live.into_iter()
-                        .for_each(|region| gpu.free(region).unwrap());
+                    live.into_iter().for_each(|region| gpu.free(region).unwrap());
                 });
             }
         });
@@ -362,10 +269,7 @@ fn h82_limits_hold_while_threads_make_blocks() {
 #[test]
 fn h82_a_pool_s_bytes_never_exceed_its_limit() {
     on_every(|s| {
-        let pool = s.must_create_pool(&PoolOptions {
-            max_bytes: 1_000_000,
-            ..PoolOptions::new(0)
-        });
+        let pool = s.must_create_pool(&PoolOptions { max_bytes: 1_000_000, ..PoolOptions::new(0) });
         let take = || s.allocate(&bytes(30_000), &shared().pool(pool));
         let (mut regions, mut next) = (Vec::new(), take());
         while let Ok(region) = next {
@@ -373,10 +277,7 @@ fn h82_a_pool_s_bytes_never_exceed_its_limit() {
             assert!(s.native().1 <= 1_000_000, "{:?}", s.native());
             next = take();
         }
-        assert!(
-            matches!(next, Err(GpuError::Limit(Limit::Bytes { .. }))),
-            "{next:?}"
-        );
+        assert!(matches!(next, Err(GpuError::Limit(Limit::Bytes { .. }))), "{next:?}");
         assert!(regions.len() >= 30, "{}", regions.len());
         s.free_each(regions);
         s.must_destroy_pool(pool);
@@ -388,22 +289,10 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
     on_every(|s| {
         let features = s.mock.properties().features;
         let good = PoolOptions::new(0);
-        let fd = PoolOptions {
-            export: ExternalHandleTypes::OPAQUE_FD,
-            ..good
-        };
-        let export = if features.external_memory {
-            fd.export
-        } else {
-            good.export
-        };
+        let fd = PoolOptions { export: ExternalHandleTypes::OPAQUE_FD, ..good };
+        let export = if features.external_memory { fd.export } else { good.export };
         let priority = features.memory_priority.then_some(0.25);
-        let options = PoolOptions {
-            priority,
-            export,
-            min_alignment: 4096,
-            ..good
-        };
+        let options = PoolOptions { priority, export, min_alignment: 4096, ..good };
         let pool = s.must_create_pool(&options);
         let regions = [(); 3].map(|()| s.take(100, &shared().pool(pool)));
         assert!(regions.iter().all(|region| region.offset() % 4096 == 0));
@@ -414,56 +303,19 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
         let before = (s.mock.all_calls(), s.stats());
         let refused = |options| s.create_pool(&options).unwrap_err();
         for bad in [
-            PoolOptions {
-                memory_type: 31,
-                ..good
-            },
-            PoolOptions {
-                memory_type: 4_000_000_000,
-                ..good
-            },
-            PoolOptions {
-                min_blocks: 2,
-                max_blocks: 1,
-                ..good
-            },
-            PoolOptions {
-                max_blocks: 0,
-                ..good
-            },
-            PoolOptions {
-                max_bytes: 0,
-                ..good
-            },
-            PoolOptions {
-                block_size: Some(0),
-                ..good
-            },
-            PoolOptions {
-                min_alignment: 0,
-                ..good
-            },
-            PoolOptions {
-                min_alignment: 24,
-                ..good
-            },
+            PoolOptions { memory_type: 31, ..good },
+            PoolOptions { memory_type: 4_000_000_000, ..good },
+            PoolOptions { min_blocks: 2, max_blocks: 1, ..good },
+            PoolOptions { max_blocks: 0, ..good },
+            PoolOptions { max_bytes: 0, ..good },
+            PoolOptions { block_size: Some(0), ..good },
+            PoolOptions { min_alignment: 0, ..good },
+            PoolOptions { min_alignment: 24, ..good },
         ] {
             assert_eq!(refused(bad), BadOptions.into(), "{bad:?}");
         }
-        assert_eq!(
-            refused(PoolOptions {
-                priority: Some(-0.1),
-                ..good
-            }),
-            BadPriority.into()
-        );
-        assert!(matches!(
-            refused(PoolOptions {
-                block_size: Some(1 << 50),
-                ..good
-            }),
-            GpuError::TooLarge { .. }
-        ));
+        assert_eq!(refused(PoolOptions { priority: Some(-0.1), ..good }), BadPriority.into());
+        assert!(matches!(refused(PoolOptions { block_size: Some(1 << 50), ..good }), GpuError::TooLarge { .. }));
         if !features.external_memory {
             assert_eq!(refused(fd), NotEnabled.into());
         }
@@ -474,8 +326,7 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
 #[test]
 fn h108_the_next_type_in_order_is_taken_where_the_driver_has_none_left() {
     on_every(|s| {
-        let options = shared()
-            .preference(MemoryPreference::default().preferring(PropertyFlags::DEVICE_LOCAL));
+        let options = shared().preference(MemoryPreference::default().preferring(PropertyFlags::DEVICE_LOCAL));
         let first = s.take(MIB, &options);
         let (heap, memory_type) = (s.heap_of(&first), first.memory_type().unwrap());
         let heaps = s.mock.properties().heaps;
@@ -512,27 +363,15 @@ fn a_heap_within_its_budget_is_preferred_and_none_is_no_refusal() {
         assert!(s.set_frame(1));
         let calls = s.mock.calls(Budget);
         regions.push(s.place(32 * MIB));
-        assert_eq!(
-            s.heap_of(&regions[1]) == heap,
-            properties.heaps.len() == 1,
-            "another heap has room"
-        );
+        assert_eq!(s.heap_of(&regions[1]) == heap, properties.heaps.len() == 1, "another heap has room");
         (0..properties.heaps.len()).for_each(|heap| s.mock.set_budget(heap, Some(1)));
         assert!(s.set_frame(2) && !s.set_frame(2), "once a frame");
         regions.push(s.place(32 * MIB));
-        assert_eq!(
-            s.heap_of(&regions[2]),
-            heap,
-            "over every budget: the best type after all"
-        );
+        assert_eq!(s.heap_of(&regions[2]), heap, "over every budget: the best type after all");
         let strict = s.allocate(&bytes(64 * MIB), &shared().within_budget());
         assert!(matches!(strict, Err(GpuError::Limit(_))), "{strict:?}");
         regions.extend((0..200).map(|_| s.place(KIB)));
-        assert_eq!(
-            s.mock.calls(Budget),
-            calls + 2,
-            "once a frame and before a refusal, not for each region"
-        );
+        assert_eq!(s.mock.calls(Budget), calls + 2, "once a frame and before a refusal, not for each region");
         s.free_each(regions);
     });
 }
@@ -543,8 +382,7 @@ fn h78_a_request_that_asks_for_nothing_poisons_nothing() {
         let first = s.place(KIB);
         let memory_type = first.memory_type().unwrap();
         // Exactly what that memory can do, asked for by name: the rest of the block is as good as it was.
-        let wish =
-            MemoryPreference::requiring(s.mock.properties().types[memory_type as usize].properties);
+        let wish = MemoryPreference::requiring(s.mock.properties().types[memory_type as usize].properties);
         let needs = bytes(KIB).memory_types(1 << memory_type);
         let named = s.must_allocate(&needs, &shared().preference(wish));
         assert_eq!((named.memory(), s.native().0), (first.memory(), 1));
@@ -555,10 +393,7 @@ fn h78_a_request_that_asks_for_nothing_poisons_nothing() {
 #[test]
 fn what_the_driver_prefers_is_alone_unless_it_must_not_be() {
     on_every(|s| {
-        let prefers = ResourceRequirements {
-            prefers_dedicated: true,
-            ..bytes(5000)
-        };
+        let prefers = ResourceRequirements { prefers_dedicated: true, ..bytes(5000) };
         let preferred = any().dedicated(Preferred);
         for (is_alone, needs, options) in [
             (true, prefers, any()),
@@ -578,25 +413,19 @@ fn what_the_driver_prefers_is_alone_unless_it_must_not_be() {
 
 #[test]
 fn empty_blocks_elsewhere_make_room_before_anything_is_refused() {
-    everywhere(
-        with_memory(MemoryOptions {
-            max_bytes: 8 * MIB,
-            ..MemoryOptions::default()
-        }),
-        |s| {
-            let mut seen = 0;
-            for memory_type in 0..s.mock.properties().types.len() {
-                let needs = bytes(4 * MIB).memory_types(1 << memory_type);
-                match s.allocate(&needs, &shared()) {
-                    Ok(region) => s.free(region),
-                    Err(GpuError::MemoryType(_)) => continue,
-                    Err(error) => panic!("{error}"),
-                }
-                seen += 1;
+    everywhere(with_memory(MemoryOptions { max_bytes: 8 * MIB, ..MemoryOptions::default() }), |s| {
+        let mut seen = 0;
+        for memory_type in 0..s.mock.properties().types.len() {
+            let needs = bytes(4 * MIB).memory_types(1 << memory_type);
+            match s.allocate(&needs, &shared()) {
+                Ok(region) => s.free(region),
+                Err(GpuError::MemoryType(_)) => continue,
+                Err(error) => panic!("{error}"),
             }
-            assert!(seen >= 1 && s.native().1 <= 8 * MIB);
-        },
-    );
+            seen += 1;
+        }
+        assert!(seen >= 1 && s.native().1 <= 8 * MIB);
+    });
 }
 
 #[test]
@@ -615,11 +444,7 @@ fn of_two_holes_of_a_size_the_one_in_the_older_block_is_used_first() {
 
 #[test]
 fn bytes_that_no_request_can_have_are_spent() {
-    let memory = MemoryOptions {
-        first_block: Some(4096),
-        nearest_multiple: 1000,
-        ..MemoryOptions::default()
-    };
+    let memory = MemoryOptions { first_block: Some(4096), nearest_multiple: 1000, ..MemoryOptions::default() };
     scene(Nvidia, with_memory(memory), |s| {
         let ring = ring_options(1 << 16, 0);
         let ring = s.must_create_pool(&ring);

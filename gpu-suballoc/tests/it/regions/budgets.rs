@@ -1,4 +1,5 @@
-//! Budgets of a program that has no frames: they are asked again by count and by age, and before a refusal, but not for each request.
+//! Budgets of a program that has no frames: they are asked again by count and by age, and before a refusal, but not for
+//! each request.
 
 use super::*;
 
@@ -44,10 +45,7 @@ fn vma204_a_budget_that_fell_stops_who_stays_within_it() {
                 match s.create_buffer(&info, &options) {
                     Ok(region) => live.push(region),
                     Err(error) => {
-                        assert!(
-                            matches!(error, GpuError::Limit(Limit::Budget { .. })),
-                            "{error}"
-                        );
+                        assert!(matches!(error, GpuError::Limit(Limit::Budget { .. })), "{error}");
                         refused += 1;
                     }
                 }
@@ -56,10 +54,7 @@ fn vma204_a_budget_that_fell_stops_who_stays_within_it() {
             let most = 100 * MIB * heaps + 32 * size;
             assert!(live.len() as u64 * size <= most, "{} of {size}", live.len());
             let asked = s.queries() - before;
-            assert!(
-                asked <= 200 / 30 + 1 + refused,
-                "{asked}, {refused} refused"
-            );
+            assert!(asked <= 200 / 30 + 1 + refused, "{asked}, {refused} refused");
             s.free_each(live);
         });
     }
@@ -75,11 +70,7 @@ fn vma204_budgets_are_not_asked_for_each_request() {
         s.free_each(small);
         assert_eq!(s.queries(), before, "a block that exists needs no budget");
         let dedicated = alone();
-        let count = if s.mock.properties().limits.max_memory_allocation_count < 100 {
-            20
-        } else {
-            90
-        };
+        let count = if s.mock.properties().limits.max_memory_allocation_count < 100 { 20 } else { 90 };
         for _ in 0..4 {
             let large = Vec::from_iter((0..count).map(|_| s.take(4096, &dedicated)));
             s.free_each(large);
@@ -93,28 +84,17 @@ fn vma204_budgets_are_not_asked_for_each_request() {
 
 #[test]
 fn vma204_ge10_a_refusal_asks_once_before_it_refuses() {
-    let options = with_memory(MemoryOptions {
-        within_budget: true,
-        ..MemoryOptions::default()
-    });
+    let options = with_memory(MemoryOptions { within_budget: true, ..MemoryOptions::default() });
     type Try = fn(&Scene<'_>) -> Result<(), GpuError>;
     let tries: [(&str, Try); 4] = [
-        ("allocate", |s| {
-            s.allocate(&bytes(4096), &any())
-                .map(|region| s.free(region))
-        }),
+        ("allocate", |s| s.allocate(&bytes(4096), &any()).map(|region| s.free(region))),
         ("dedicated", |s| {
             let alone = within().dedicated(Required);
-            s.allocate(&bytes(4096), &alone)
-                .map(|region| s.free(region))
+            s.allocate(&bytes(4096), &alone).map(|region| s.free(region))
         }),
         ("reserve", |s| s.reserve(4096, u32::MAX, &any())),
         ("pool", |s| {
-            let pool = PoolOptions {
-                min_blocks: 1,
-                block_size: Some(MIB),
-                ..PoolOptions::new(0)
-            };
+            let pool = PoolOptions { min_blocks: 1, block_size: Some(MIB), ..PoolOptions::new(0) };
             s.create_pool(&pool).map(|pool| s.must_destroy_pool(pool))
         }),
     ];
@@ -124,10 +104,7 @@ fn vma204_ge10_a_refusal_asks_once_before_it_refuses() {
             assert!(s.set_frame(1));
             let before = s.queries();
             let refused = attempt(s).expect_err(name);
-            assert!(
-                matches!(refused, GpuError::Limit(Limit::Budget { .. })),
-                "{name}: {refused}"
-            );
+            assert!(matches!(refused, GpuError::Limit(Limit::Budget { .. })), "{name}: {refused}");
             let asked = s.queries();
             assert!(asked > before && asked <= before + 1, "{name}");
             s.budgets(4 << 30);
@@ -182,17 +159,11 @@ fn vma204_a_reserve_that_cannot_be_had_creates_nothing() {
     budgeted(AllocatorOptions::default(), |s| {
         let made = s.made();
         let too_much = s.reserve(1 << 50, u32::MAX, &any());
-        assert!(
-            matches!(too_much, Err(GpuError::TooLarge { .. })),
-            "{too_much:?}"
-        );
+        assert!(matches!(too_much, Err(GpuError::TooLarge { .. })), "{too_much:?}");
         s.budgets(64 * MIB);
         s.set_frame(1);
         let over = s.reserve(65 * MIB, u32::MAX, &within());
-        assert!(
-            matches!(over, Err(GpuError::Limit(Limit::Budget { .. }))),
-            "{over:?}"
-        );
+        assert!(matches!(over, Err(GpuError::Limit(Limit::Budget { .. }))), "{over:?}");
         assert_eq!(s.made(), made);
         assert_eq!(s.reserve(64 * MIB, u32::MAX, &within()), Ok(()));
         // What exists is in the budget already: regions in it are never refused.
@@ -212,15 +183,9 @@ fn vma204_blocks_that_are_made_ahead_stay_within_the_budget() {
     budgeted(options, |s| {
         s.budgets(3 * MIB);
         s.set_frame(1);
-        let first = PoolOptions {
-            min_blocks: 1,
-            ..PoolOptions::new(0)
-        };
+        let first = PoolOptions { min_blocks: 1, ..PoolOptions::new(0) };
         let pool = s.create_pool(&first);
-        assert!(
-            matches!(pool, Err(GpuError::Limit(Limit::Budget { .. }))),
-            "{pool:?}"
-        );
+        assert!(matches!(pool, Err(GpuError::Limit(Limit::Budget { .. }))), "{pool:?}");
         assert_eq!(s.reserve(MIB, u32::MAX, &any()), Ok(()));
         let reserved = s.total().block_bytes;
         assert!((MIB..=3 * MIB).contains(&reserved), "{reserved} of 3 MiB");

@@ -6,38 +6,16 @@ use super::*;
 fn h84_a_refused_block_does_not_count_against_its_pools_limit() {
     nvidia(|s| {
         for dedicated in [Never, Required] {
-            let pool = s.must_create_pool(&PoolOptions {
-                max_blocks: 1,
-                ..PoolOptions::new(1)
-            });
-            let take = || {
-                s.allocate(
-                    &bytes(5000),
-                    &RegionOptions {
-                        dedicated,
-                        ..any().pool(pool)
-                    },
-                )
-            };
-            s.mock
-                .plant(MockFault::always().of(Allocate).with(OutOfDeviceMemory));
+            let pool = s.must_create_pool(&PoolOptions { max_blocks: 1, ..PoolOptions::new(1) });
+            let take = || s.allocate(&bytes(5000), &RegionOptions { dedicated, ..any().pool(pool) });
+            s.mock.plant(MockFault::always().of(Allocate).with(OutOfDeviceMemory));
             for _ in 0..3 {
                 assert_eq!(take(), refusal(OutOfDeviceMemory), "{dedicated:?}");
             }
             s.mock.clear_faults();
             let first = take().expect("it is the first block");
-            let large = s.allocate(
-                &bytes(200 << 20),
-                &RegionOptions {
-                    dedicated,
-                    ..any().pool(pool)
-                },
-            );
-            assert_eq!(
-                large.unwrap_err(),
-                GpuError::Limit(Limit::Blocks { limit: 1 }),
-                "and there is no second one"
-            );
+            let large = s.allocate(&bytes(200 << 20), &RegionOptions { dedicated, ..any().pool(pool) });
+            assert_eq!(large.unwrap_err(), GpuError::Limit(Limit::Blocks { limit: 1 }), "and there is no second one");
             s.free(first);
             s.must_destroy_pool(pool);
         }
@@ -71,10 +49,7 @@ fn wrong_infos_never_reach_the_driver() {
             (buffer(u64::MAX - 15, COPIED, 0), too_large(u64::MAX - 15)),
             (image(|info| info.extent[1] = 0), ZeroSize.into()),
             (image(|info| info.mip_levels = 0), ZeroSize.into()),
-            (
-                image(|info| info.usage = ImageUsage::default()),
-                NoUsage.into(),
-            ),
+            (image(|info| info.usage = ImageUsage::default()), NoUsage.into()),
             (image(|info| info.flags = 1), unbindable.into()),
             (image(|info| info.flags = 0x200), unbindable.into()),
         ] {
@@ -96,28 +71,16 @@ fn external_types_are_refused_where_external_memory_is_not_enabled() {
         let mock = mock_with(config);
         on_mock(&mock, |s| {
             let external = ExternalHandleTypes::from_raw(1);
-            let buffer = BufferInfo {
-                external,
-                ..copied(64)
-            };
-            let image = ImageInfo {
-                external,
-                ..ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED)
-            };
+            let buffer = BufferInfo { external, ..copied(64) };
+            let image = ImageInfo { external, ..ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED) };
             let calls = s.mock.all_calls();
-            for made in [
-                s.create_buffer(&buffer, &any()),
-                s.create_image(&image, &any()),
-            ] {
+            for made in [s.create_buffer(&buffer, &any()), s.create_image(&image, &any())] {
                 match made {
                     Ok(region) => {
                         assert!(enabled);
                         s.free(region);
                     }
-                    Err(error) => assert_eq!(
-                        (error, enabled, s.mock.all_calls()),
-                        (NotEnabled.into(), false, calls)
-                    ),
+                    Err(error) => assert_eq!((error, enabled, s.mock.all_calls()), (NotEnabled.into(), false, calls)),
                 }
             }
         });
@@ -130,28 +93,16 @@ fn what_says_nothing_lies_near_the_device_and_what_asks_for_the_host_is_taken_at
     for profile in MockProfile::ALL {
         on(profile, |s| {
             let properties = |options: &RegionOptions<'_>| {
-                let region = s.must_create_buffer(
-                    &BufferInfo::new(65_536, BufferUsage::VERTEX_BUFFER),
-                    options,
-                );
+                let region = s.must_create_buffer(&BufferInfo::new(65_536, BufferUsage::VERTEX_BUFFER), options);
                 let memory_type = region.memory_type().unwrap();
-                assert!(
-                    std::format!("{:?}", s.must_info(region.id())).len() < 1000,
-                    "its name is text"
-                );
+                assert!(std::format!("{:?}", s.must_info(region.id())).len() < 1000, "its name is text");
                 s.free(region);
                 s.mock.properties().types[memory_type as usize].properties
             };
-            assert!(
-                properties(&any()).contains(PropertyFlags::DEVICE_LOCAL),
-                "{profile:?}"
-            );
+            assert!(properties(&any()).contains(PropertyFlags::DEVICE_LOCAL), "{profile:?}");
             assert_eq!(RegionOptions::default(), any());
             let seen = host().name("seen");
-            assert!(
-                properties(&seen).contains(PropertyFlags::HOST_VISIBLE),
-                "{profile:?}"
-            );
+            assert!(properties(&seen).contains(PropertyFlags::HOST_VISIBLE), "{profile:?}");
             let any = properties(&any().preference(MemoryPreference::default()));
             assert_eq!(
                 any.contains(PropertyFlags::DEVICE_LOCAL),

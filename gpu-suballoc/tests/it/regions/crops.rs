@@ -22,19 +22,11 @@ fn a_root_with_crops_stays_or_goes_with_the_last() {
         assert_eq!(destroyed(&s), 0, "the crop lives");
         assert_eq!(s.free_id(root_id), refusal(Stale), "its owner has let go");
         let deeper = s.must_crop(&crop, 50, 50, 1);
-        assert_eq!(
-            deeper.copy_offset(),
-            50,
-            "crops of crops of it can still be made"
-        );
+        assert_eq!(deeper.copy_offset(), 50, "crops of crops of it can still be made");
         s.free(crop);
         // Its memory is nobody else's yet.
         let others: Vec<Region> = (0..50).map(|_| s.buffer_with(300, &options)).collect();
-        assert!(
-            others
-                .iter()
-                .all(|other| (other.memory(), other.offset()) != place)
-        );
+        assert!(others.iter().all(|other| (other.memory(), other.offset()) != place));
         s.free_each(others);
         assert_eq!(destroyed(&s), 50);
         s.free(deeper);
@@ -54,11 +46,7 @@ fn h54_a_buffer_that_is_large_enough_is_used_again() {
         assert_eq!((region.id(), region.size()), (id, 1000));
         let larger = ensure(region, 1001).unwrap();
         assert_eq!(larger.size(), 1001);
-        assert_eq!(
-            s.info(id).unwrap_err(),
-            Stale,
-            "the small one is given back"
-        );
+        assert_eq!(s.info(id).unwrap_err(), Stale, "the small one is given back");
 
         // Not under its crops, nor through one, nor when mapped.
         let crop = s.must_crop(&larger, 0, 8, 8);

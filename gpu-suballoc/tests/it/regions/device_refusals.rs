@@ -1,4 +1,5 @@
-//! Law 2: every call of the device may fail: an error or a way round it, everything as before, and the next try succeeds.
+//! Law 2: every call of the device may fail: an error or a way round it, everything as before, and the next try
+//! succeeds.
 
 use super::*;
 
@@ -19,10 +20,7 @@ fn h86_h107_every_device_refusal_is_undone() {
                         let fault = MockFault::nth(nth).times(times).with(error);
                         attempt(profile, number, fault, nth)
                     });
-                    all += tried
-                        .take_while(|(met, _)| *met)
-                        .filter(|(_, refused)| *refused)
-                        .count();
+                    all += tried.take_while(|(met, _)| *met).filter(|(_, refused)| *refused).count();
                 }
             }
         }
@@ -46,12 +44,10 @@ fn attempt(profile: MockProfile, number: usize, fault: MockFault, nth: u64) -> (
         let held = result.unwrap_or_else(|refused| {
             assert!(met, "{profile:?}, {fault:?}: {refused}");
             assert_eq!(seen(s.gpu), before, "{profile:?}, {fault:?}");
-            ask.run(s.gpu, &buffer)
-                .unwrap_or_else(|error| panic!("the next try succeeds: {error}"))
+            ask.run(s.gpu, &buffer).unwrap_or_else(|error| panic!("the next try succeeds: {error}"))
         });
         held.free(s.gpu);
-        s.free_batch(&mut [buffer])
-            .expect("nothing holds it any more");
+        s.free_batch(&mut [buffer]).expect("nothing holds it any more");
     });
     (met, was_refused)
 }

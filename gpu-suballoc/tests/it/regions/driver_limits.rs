@@ -13,9 +13,7 @@ fn di5_the_driver_decides_how_much_lives_in_a_heap() {
             mock.oversubscribe(oversubscribed);
             let heap = mock.properties().heaps[0].size;
             let types = (0u32..).zip(mock.properties().types);
-            let bits = types
-                .filter(|(_, kind)| kind.heap_index == 0)
-                .fold(0, |bits, (index, _)| bits | 1 << index);
+            let bits = types.filter(|(_, kind)| kind.heap_index == 0).fold(0, |bits, (index, _)| bits | 1 << index);
             let piece = bytes((heap / 12) & !0xffff).memory_types(bits);
             on_mock(&mock, |s| {
                 let mut regions = Vec::new();
@@ -29,10 +27,7 @@ fn di5_the_driver_decides_how_much_lives_in_a_heap() {
                 let full = (!oversubscribed).then_some(OutOfDeviceMemory.into());
                 assert_eq!(refused, full, "{profile:?}: {} pieces", regions.len());
                 let stats = s.stats();
-                assert_eq!(
-                    stats.heaps[0].block_bytes,
-                    regions.len() as u64 * piece.size
-                );
+                assert_eq!(stats.heaps[0].block_bytes, regions.len() as u64 * piece.size);
                 // Reports and budgets count what is there.
                 let map = s.must_memory_map();
                 let mut json = String::new();
@@ -58,8 +53,7 @@ fn di5_a_limit_of_the_options_holds() {
     let mock = mock_of(Lavapipe);
     mock.oversubscribe(true);
     scene_on(&mock, with_memory(memory), |s| {
-        let regions =
-            Vec::from_iter((0..40).map_while(|_| s.allocate(&bytes(120 * MIB), &alone()).ok()));
+        let regions = Vec::from_iter((0..40).map_while(|_| s.allocate(&bytes(120 * MIB), &alone()).ok()));
         assert_eq!(regions.len(), 8);
         assert_eq!(s.made(), 8, "the driver is not asked");
         s.free_each(regions);
@@ -78,13 +72,7 @@ fn di5_one_object_larger_than_its_heap_lies_in_another_or_nowhere() {
         let calls = s.made();
         let refused = s.allocate(&bytes(16 * GIB + 1), &options);
         let limit = 16 * GIB;
-        assert_eq!(
-            refused.unwrap_err(),
-            GpuError::TooLarge {
-                bytes: limit + 1,
-                limit
-            }
-        );
+        assert_eq!(refused.unwrap_err(), GpuError::TooLarge { bytes: limit + 1, limit });
         assert_eq!(s.made(), calls);
         // What is full is not too small.
         let refused = s.allocate(&bytes(10 * GIB), &options);
@@ -96,16 +84,9 @@ fn di5_one_object_larger_than_its_heap_lies_in_another_or_nowhere() {
 #[test]
 fn u119_a_heap_of_0_bytes_has_no_pool_and_serves_nothing() {
     let visible = PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT;
-    let of = |heap_index, properties| MemoryType {
-        properties,
-        heap_index,
-    };
-    let types = [
-        of(0, PropertyFlags::DEVICE_LOCAL),
-        of(1, visible),
-        of(2, visible),
-        of(2, visible | PropertyFlags::PROTECTED),
-    ];
+    let of = |heap_index, properties| MemoryType { properties, heap_index };
+    let types =
+        [of(0, PropertyFlags::DEVICE_LOCAL), of(1, visible), of(2, visible), of(2, visible | PropertyFlags::PROTECTED)];
     let heap = |size| MemoryHeap::new(size, HeapFlags::NONE);
     let heaps = [heap(0), heap(100), heap(GIB)];
     let config = Nvidia.config().with_memory(&types, &heaps);
@@ -114,24 +95,16 @@ fn u119_a_heap_of_0_bytes_has_no_pool_and_serves_nothing() {
         let region = s.take(1000, &any());
         assert_eq!(region.memory_type(), Some(2));
         s.free(region);
-        let none = GpuError::MemoryType(MemoryTypeError::NoneAccepted {
-            memory_type_bits: 1,
-        });
+        let none = GpuError::MemoryType(MemoryTypeError::NoneAccepted { memory_type_bits: 1 });
         let calls = s.mock.all_calls();
         let refused = s.create_pool(&PoolOptions::new(0)).unwrap_err();
         assert_eq!(refused, none);
         assert!(refused.to_string().contains("0 bytes"));
-        assert_eq!(
-            s.allocate(&bytes(1).memory_types(1), &any()).unwrap_err(),
-            none
-        );
+        assert_eq!(s.allocate(&bytes(1).memory_types(1), &any()).unwrap_err(), none);
         // Less than a granule: a dedicated object at most.
         let small = |size| s.allocate(&bytes(size).memory_types(2), &any());
         let limit = 100;
-        assert_eq!(
-            small(101).unwrap_err(),
-            GpuError::TooLarge { bytes: 101, limit }
-        );
+        assert_eq!(small(101).unwrap_err(), GpuError::TooLarge { bytes: 101, limit });
         assert_eq!(s.mock.all_calls(), calls);
         s.free(small(100).expect("dedicated"));
         // A protected buffer accepts protected memory alone.
@@ -168,14 +141,8 @@ fn u103_a_soft_limit_is_the_drivers_to_refuse() {
     }
 }
 
-const AVOIDABLE: [DeviceError; 6] = [
-    OutOfDeviceMemory,
-    OutOfHostMemory,
-    TooManyObjects,
-    MapFailed,
-    Other(-13),
-    Other(-1_000_011_001),
-];
+const AVOIDABLE: [DeviceError; 6] =
+    [OutOfDeviceMemory, OutOfHostMemory, TooManyObjects, MapFailed, Other(-13), Other(-1_000_011_001)];
 
 #[test]
 fn u104_an_error_that_another_object_avoids_is_no_refusal() {
@@ -236,22 +203,12 @@ fn u104_the_first_error_is_reported_and_a_final_one_ends_the_search() {
 /// Few objects or many, and sizes that are rounded up: the first blocks are equal, so what fits by the first one fits.
 #[test]
 fn u119_the_first_blocks_of_a_pool_are_equal() {
-    for (max_allocations, nearest_multiple, blocks, size) in [
-        (100, 1, 4, 8 * MIB),
-        (4000, 1, 40, 8 * MIB),
-        (4000, 5 * MIB, 3, 10 * MIB),
-    ] {
-        let memory = MemoryOptions {
-            max_allocations,
-            nearest_multiple,
-            ..MemoryOptions::default()
-        };
+    for (max_allocations, nearest_multiple, blocks, size) in
+        [(100, 1, 4, 8 * MIB), (4000, 1, 40, 8 * MIB), (4000, 5 * MIB, 3, 10 * MIB)]
+    {
+        let memory = MemoryOptions { max_allocations, nearest_multiple, ..MemoryOptions::default() };
         scene(Nvidia, with_memory(memory), |s| {
-            let sized = |max_bytes, min_blocks| PoolOptions {
-                max_bytes,
-                min_blocks,
-                ..PoolOptions::new(0)
-            };
+            let sized = |max_bytes, min_blocks| PoolOptions { max_bytes, min_blocks, ..PoolOptions::new(0) };
             let bytes = size * u64::from(blocks);
             let refused = s.create_pool(&sized(bytes + 2 * MIB, blocks + 1));
             let short_by = size - 2 * MIB;

@@ -52,10 +52,7 @@ fn di7_few_empty_blocks_stay_at_every_moment() {
 fn di7_a_block_that_comes_and_goes_stays() {
     for profile in MockProfile::ALL {
         for multiple in [1, 3 * MIB] {
-            let memory = MemoryOptions {
-                nearest_multiple: multiple,
-                ..MemoryOptions::default()
-            };
+            let memory = MemoryOptions { nearest_multiple: multiple, ..MemoryOptions::default() };
             scene(profile, with_memory(memory), |s| {
                 let needs = bytes(MIB).memory_types(1);
                 let take = || s.must_allocate(&needs, &any());
@@ -108,27 +105,20 @@ fn di6_blocks_have_sizes_by_kind_of_memory_and_larger_regions_are_dedicated() {
             let types = mock.properties().types;
             mock.for_each_memory(&mut |_, object| {
                 let properties = types[object.request.memory_type as usize].properties;
-                let (first, max) = if properties.contains(PropertyFlags::HOST_VISIBLE) {
-                    (MIB, 4 * MIB)
-                } else {
-                    (2 * MIB, 8 * MIB)
-                };
+                let (first, max) =
+                    if properties.contains(PropertyFlags::HOST_VISIBLE) { (MIB, 4 * MIB) } else { (2 * MIB, 8 * MIB) };
                 let size = object.request.size;
-                assert!(
-                    (first..=max).contains(&size) || size == 40 * MIB,
-                    "{profile:?}: {size} of {properties}"
-                );
+                assert!((first..=max).contains(&size) || size == 40 * MIB, "{profile:?}: {size} of {properties}");
             });
             s.free_each(regions);
         });
     }
 }
 
-/// Four times the blocks: 4 times the time where it is linear, 16 where it is quadratic. The machine may have other work, so the shortest
-/// of several times counts.
+/// Four times the blocks: 4 times the time where it is linear, 16 where it is quadratic. The machine may have other
+/// work, so the shortest of several times counts.
 fn assert_linear(measure: impl Fn(u64) -> [Duration; 2]) {
-    let shortest =
-        |best: [Duration; 2], next: [Duration; 2]| [best[0].min(next[0]), best[1].min(next[1])];
+    let shortest = |best: [Duration; 2], next: [Duration; 2]| [best[0].min(next[0]), best[1].min(next[1])];
     let [mut few, mut many] = [[Duration::MAX; 2]; 2];
     for _ in 0..3 {
         few = shortest(few, measure(2_000));
@@ -144,19 +134,13 @@ fn assert_linear(measure: impl Fn(u64) -> [Duration; 2]) {
 
 #[test]
 fn di7_freeing_empty_blocks_is_linear() {
-    let memory = MemoryOptions {
-        keep_empty: Some(u64::MAX),
-        ..MemoryOptions::default()
-    };
+    let memory = MemoryOptions { keep_empty: Some(u64::MAX), ..MemoryOptions::default() };
     // By trimming, and by freeing their regions one by one.
     assert_linear(|count| {
         let mut taken = [Duration::MAX; 2];
         scene(Nvidia, with_memory(memory), |s| {
             for (taken, keep_empty) in taken.iter_mut().zip([None, Some(0)]) {
-                let pool = PoolOptions {
-                    keep_empty,
-                    ..pool_options(4 * KIB, 1)
-                };
+                let pool = PoolOptions { keep_empty, ..pool_options(4 * KIB, 1) };
                 let pool = s.must_create_pool(&pool);
                 let options = any().pool(pool);
                 let regions = Vec::from_iter((0..count).map(|_| s.take(4 * KIB, &options)));
@@ -188,8 +172,7 @@ fn di7_reserving_and_draining_blocks_is_linear() {
             assert_eq!(reserved, Ok(()));
             assert_eq!(s.objects(), count);
             let piece = 4 * KIB / PIECES;
-            let mut regions =
-                Vec::from_iter((0..count * PIECES).map(|_| Some(s.take(piece, &options))));
+            let mut regions = Vec::from_iter((0..count * PIECES).map(|_| Some(s.take(piece, &options))));
             for (index, region) in regions.iter_mut().enumerate() {
                 if !(index as u64).is_multiple_of(PIECES) {
                     region.take().into_iter().for_each(|region| s.free(region));

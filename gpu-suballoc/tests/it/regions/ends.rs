@@ -1,4 +1,5 @@
-//! An allocator that ends while regions live: its resources and its memory objects are freed, those of the application are left alone.
+//! An allocator that ends while regions live: its resources and its memory objects are freed, those of the application
+//! are left alone.
 
 use super::*;
 
@@ -17,10 +18,7 @@ fn fill(gpu: &Ending<'_, '_>, foreign: &Foreign<'_>) {
     let transient = buffer(any().lifetime(Transient));
     gpu.release(buffer(any())).unwrap();
 
-    let ring = PoolOptions {
-        algorithm: Ring,
-        ..PoolOptions::new(transient.memory_type().expect("its own memory"))
-    };
+    let ring = PoolOptions { algorithm: Ring, ..PoolOptions::new(transient.memory_type().expect("its own memory")) };
     let ring = gpu.create_pool(&ring).unwrap();
     let _ = buffer(any().pool(ring));
 
@@ -75,11 +73,7 @@ fn di4_an_allocator_that_ends_with_live_regions_frees_its_memory_and_allocates_n
             );
             drop(foreign);
             // Also: no memory object was freed under a resource.
-            assert!(
-                mock.violations().is_empty(),
-                "{name}: {}",
-                mock.violations()
-            );
+            assert!(mock.violations().is_empty(), "{name}: {}", mock.violations());
         }
     }
 }

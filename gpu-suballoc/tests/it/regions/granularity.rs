@@ -32,9 +32,9 @@ impl Scene<'_> {
     }
 }
 
-/// What wgpu makes, on a device like SwiftShader: one memory type, pages of 4096 bytes, and gpu-allocator's blocks of 64 MiB, with which
-/// it had 67 MB after the textures and 201 MB at the peak. With a pool for each kind we had 134 and 268. As many blocks as the bytes fill
-/// is the least that any allocator can have.
+/// What wgpu makes, on a device like SwiftShader: one memory type, pages of 4096 bytes, and gpu-allocator's blocks of
+/// 64 MiB, with which it had 67 MB after the textures and 201 MB at the peak. With a pool for each kind we had 134 and
+/// 268. As many blocks as the bytes fill is the least that any allocator can have.
 #[test]
 fn di8_wgpus_textures_take_no_more_blocks_than_their_bytes_fill() {
     const BLOCK: u64 = 64 * MIB;
@@ -55,11 +55,7 @@ fn di8_wgpus_textures_take_no_more_blocks_than_their_bytes_fill() {
         let staging = Vec::from_iter((0..100).map(|turn| s.buffer(KIB << (turn % 6))));
         assert!(used() < BLOCK, "{}", used());
         assert_eq!(s.reserved(), BLOCK, "after the textures");
-        let mut live: Vec<Option<Region>> = [uniforms, textures, staging]
-            .into_iter()
-            .flatten()
-            .map(Some)
-            .collect();
+        let mut live: Vec<Option<Region>> = [uniforms, textures, staging].into_iter().flatten().map(Some).collect();
         live.resize_with(2100, || None);
         let (mut peak, mut most) = (used(), s.reserved());
         for _ in 0..4000 {
@@ -73,10 +69,7 @@ fn di8_wgpus_textures_take_no_more_blocks_than_their_bytes_fill() {
             });
             (peak, most) = (peak.max(used()), most.max(s.reserved()));
         }
-        assert!(
-            peak > 2 * BLOCK && most <= blocks(peak),
-            "{most} for {peak}"
-        );
+        assert!(peak > 2 * BLOCK && most <= blocks(peak), "{most} for {peak}");
         s.free_each(live.into_iter().flatten());
         assert_eq!(s.reserved(), BLOCK, "of all that was freed");
     });
@@ -91,11 +84,7 @@ fn di8_a_churn_of_both_kinds_needs_little_more() {
             let mut rng = Rng::new(3);
             let mut live: Vec<Option<Region>> = (0..1000).map(|_| None).collect();
             for turn in 0..3000 {
-                let at = if turn < live.len() {
-                    turn
-                } else {
-                    rng.below(live.len() as u64) as usize
-                };
+                let at = if turn < live.len() { turn } else { rng.below(live.len() as u64) as usize };
                 if let Some(region) = live[at].take() {
                     s.free(region);
                 }

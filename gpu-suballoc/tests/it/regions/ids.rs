@@ -7,15 +7,8 @@ fn h98_an_id_of_another_allocator_is_refused() {
     nvidia(|s| {
         // SAFETY: as in `scene`.
         let other = over(s.mock, s.host.clone());
-        let (mine, mut theirs) = (
-            s.take(512, &any()),
-            other.allocate(&bytes(512), &any()).unwrap(),
-        );
-        assert_eq!(
-            mine.id().as_raw()[1..],
-            theirs.id().as_raw()[1..],
-            "the same slot, in two allocators"
-        );
+        let (mine, mut theirs) = (s.take(512, &any()), other.allocate(&bytes(512), &any()).unwrap());
+        assert_eq!(mine.id().as_raw()[1..], theirs.id().as_raw()[1..], "the same slot, in two allocators");
         let (mine_id, theirs_id) = (mine.id(), theirs.id());
         let wrong: GpuError = OtherAllocator.into();
         for _ in 0..2 {
@@ -89,7 +82,8 @@ fn h99_h105_ge8_every_bit_of_an_id_is_compared() {
     });
 }
 
-/// One number for an id, for tables without room for more: it leads back to the id, and a slot that is used again has another.
+/// One number for an id, for tables without room for more: it leads back to the id, and a slot that is used again has
+/// another.
 #[test]
 fn di12_a_key_of_one_number_leads_back_to_the_id() {
     nvidia(|s| {

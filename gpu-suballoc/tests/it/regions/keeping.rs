@@ -29,14 +29,7 @@ fn h89_a_kept_buffer_is_used_again_for_an_exact_fit_alone() {
 
         let again = s.buffer(1000);
         assert_eq!(made(&s), (6, 0));
-        assert_eq!(
-            (
-                again.buffer(),
-                (again.memory(), again.offset()),
-                again.size()
-            ),
-            (buffer, place, 1000)
-        );
+        assert_eq!((again.buffer(), (again.memory(), again.offset()), again.size()), (buffer, place, 1000));
         assert_ne!(again.id(), id, "under another id");
         assert_eq!(s.free_id(id), refusal(Stale));
         // What the mock knows of the buffer is what was asked for.
@@ -80,11 +73,8 @@ fn h118_keeping_can_be_switched_off_and_gives_back() {
 
 #[test]
 fn u8_the_longest_unwanted_makes_room() {
-    let options = AllocatorOptions {
-        max_reusable_buffers: 3,
-        max_reusable_bytes: 10_000,
-        ..AllocatorOptions::default()
-    };
+    let options =
+        AllocatorOptions { max_reusable_buffers: 3, max_reusable_bytes: 10_000, ..AllocatorOptions::default() };
     scene(Nvidia, options, |s| {
         let regions: Vec<Region> = (1..=5).map(|n| s.buffer(n * 100)).collect();
         regions.into_iter().for_each(|region| release(&s, region));
@@ -110,10 +100,7 @@ fn u8_the_longest_unwanted_makes_room() {
 fn kept_buffers_go_before_anything_is_refused() {
     let facts = Nvidia.config().with_heap_size(0, 64 << 20);
     let mock = mock_with(facts);
-    let mut options = AllocatorOptions {
-        max_reusable_bytes: u64::MAX,
-        ..AllocatorOptions::default()
-    };
+    let mut options = AllocatorOptions { max_reusable_bytes: u64::MAX, ..AllocatorOptions::default() };
     options.memory.max_bytes = 16 << 20;
     scene_on(&mock, options, |s| {
         let regions: Vec<Region> = (0..12).map(|n| s.buffer((1 << 20) + n * 256)).collect();
@@ -131,18 +118,12 @@ fn kept_buffers_go_when_the_driver_has_none_left() {
     nvidia(|s| {
         let region = s.buffer(1000);
         release(&s, region);
-        s.mock
-            .plant(MockFault::nth(1).of(CreateBuffer).with(OutOfDeviceMemory));
+        s.mock.plant(MockFault::nth(1).of(CreateBuffer).with(OutOfDeviceMemory));
         let other = s.buffer(77);
-        assert_eq!(
-            made(&s).1,
-            1,
-            "the kept one went, and the second try was made"
-        );
+        assert_eq!(made(&s).1, 1, "the kept one went, and the second try was made");
         s.free(other);
         // Nothing kept: the refusal stands.
-        s.mock
-            .plant(MockFault::nth(1).of(CreateBuffer).with(OutOfDeviceMemory));
+        s.mock.plant(MockFault::nth(1).of(CreateBuffer).with(OutOfDeviceMemory));
         let refused = s.create_buffer(&copied(77), &visible());
         assert_eq!(refused, refusal(OutOfDeviceMemory));
     });

@@ -8,19 +8,13 @@ fn ge2_a_largest_block_below_the_granule_is_refused_with_the_reason() {
         let mock = mock_of(profile);
         let granule = mock.properties().limits.non_coherent_atom_size.max(256);
         let make = |max_block| {
-            let memory = MemoryOptions {
-                max_block: Some(max_block),
-                ..MemoryOptions::default()
-            };
+            let memory = MemoryOptions { max_block: Some(max_block), ..MemoryOptions::default() };
             // SAFETY: a mock; nothing is made on it.
             unsafe { GpuAllocator::new(&mock, RecordingAllocator::system(), with_memory(memory)) }
         };
         let refused = make(granule - 1).expect_err("no region fits");
         assert_eq!(refused.error, BlockTooSmall.into());
-        assert!(
-            refused.error.to_string().contains("granule"),
-            "the reason is said"
-        );
+        assert!(refused.error.to_string().contains("granule"), "the reason is said");
         let (_, memory) = refused.value;
         memory.assert_empty("by a refused allocator");
         assert!(make(granule).is_ok());
@@ -33,16 +27,11 @@ fn ge2_no_shared_block_is_larger_than_an_odd_largest_block() {
         let mock = mock_of(profile);
         let granule = mock.properties().limits.non_coherent_atom_size.max(256);
         let most = 5 * granule + granule / 2 + 1;
-        let memory = MemoryOptions {
-            max_block: Some(most),
-            ..MemoryOptions::default()
-        };
+        let memory = MemoryOptions { max_block: Some(most), ..MemoryOptions::default() };
         scene_on(&mock, with_memory(memory), |s| {
             let never = shared();
             for options in [any(), never] {
-                let regions: Vec<_> = [1, granule, 2 * granule, granule + 1]
-                    .map(|size| s.take(size, &options))
-                    .into();
+                let regions: Vec<_> = [1, granule, 2 * granule, granule + 1].map(|size| s.take(size, &options)).into();
                 mock.for_each_memory(&mut |_, object| assert!(object.request.size <= most));
                 s.free_each(regions);
             }
@@ -58,13 +47,8 @@ fn ge2_a_pool_of_blocks_below_the_granule_is_refused() {
         let mock = mock_of(profile);
         let granule = mock.properties().limits.non_coherent_atom_size.max(256);
         on_mock(&mock, |s| {
-            for options in [
-                pool_options(granule - 1, 0),
-                PoolOptions {
-                    max_bytes: granule - 1,
-                    ..PoolOptions::new(0)
-                },
-            ] {
+            for options in [pool_options(granule - 1, 0), PoolOptions { max_bytes: granule - 1, ..PoolOptions::new(0) }]
+            {
                 let refused = s.create_pool(&options);
                 assert_eq!(refused, refusal(BlockTooSmall));
             }
@@ -81,16 +65,11 @@ fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
     for profile in MockProfile::ALL {
         for limit in [1u32, 2, 3, 4, 5, 8, 13, 20] {
             let mock = mock_of(profile);
-            let memory = MemoryOptions {
-                max_allocations: limit,
-                ..MemoryOptions::default()
-            };
+            let memory = MemoryOptions { max_allocations: limit, ..MemoryOptions::default() };
             let limit = limit.min(mock.properties().limits.max_memory_allocation_count);
             scene_on(&mock, with_memory(memory), |s| {
                 let preferred = any().dedicated(Preferred);
-                let regions = Vec::from_iter(
-                    (0..limit * 2).map_while(|_| s.allocate(&bytes(4096), &preferred).ok()),
-                );
+                let regions = Vec::from_iter((0..limit * 2).map_while(|_| s.allocate(&bytes(4096), &preferred).ok()));
                 let dedicated = s.total().dedicated;
                 assert_eq!(dedicated, u64::from(limit - limit / 4), "of {limit}");
                 if limit >= 4 {
@@ -99,10 +78,7 @@ fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
                 // What goes makes room for another dedicated one; blocks count as well.
                 let blocks = u32::from(limit >= 4);
                 let mut regions = regions.into_iter();
-                regions
-                    .by_ref()
-                    .take(1 + blocks as usize)
-                    .for_each(|region| s.free(region));
+                regions.by_ref().take(1 + blocks as usize).for_each(|region| s.free(region));
                 let next = s.take(4096, &preferred);
                 assert_eq!(s.total().dedicated, dedicated - u64::from(blocks));
                 regions.chain([next]).for_each(|region| s.free(region));

@@ -3,10 +3,7 @@
 use super::*;
 
 fn with_policy(map_policy: MapPolicy) -> AllocatorOptions {
-    with_memory(MemoryOptions {
-        map_policy,
-        ..MemoryOptions::default()
-    })
+    with_memory(MemoryOptions { map_policy, ..MemoryOptions::default() })
 }
 
 /// Shared blocks, memory objects of their own, and a ring, with both policies on all profiles.
@@ -72,11 +69,7 @@ fn di1_a_region_is_mapped_while_it_lives() {
                 s.free(region);
             }
         });
-        let unmaps = if policy == MapPolicy::Persistent {
-            0
-        } else {
-            objects.len() as u64
-        };
+        let unmaps = if policy == MapPolicy::Persistent { 0 } else { objects.len() as u64 };
         assert_eq!(s.mock.calls(Unmap), unmaps, "the neighbour needs none");
         s.free(neighbour);
         s.trim(u64::MAX);
@@ -87,13 +80,10 @@ fn di1_a_region_is_mapped_while_it_lives() {
 #[test]
 fn di1_what_the_host_cannot_see_has_no_pointer() {
     nvidia(|s| {
-        let own = MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL)
-            .avoiding(PropertyFlags::HOST_VISIBLE);
+        let own = MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL).avoiding(PropertyFlags::HOST_VISIBLE);
         let region = s.buffer_with(64, &any().preference(own).mapped());
         assert_eq!(region.mapped(), None);
-        let refused = GpuError::MapUnsupported {
-            reason: MapRefusal::NotHostVisible,
-        };
+        let refused = GpuError::MapUnsupported { reason: MapRefusal::NotHostVisible };
         assert_eq!(s.map(&region).unwrap_err(), refused);
         s.free(region);
         // A wrapped buffer has the application's pointer.
@@ -114,16 +104,14 @@ fn di1_what_the_host_cannot_see_has_no_pointer() {
             assert_eq!(wrapped.mapped().map(NonNull::as_ptr), want);
             assert_eq!(wrapped.memory_properties(), backing.map(|_| VISIBLE));
             let info = s.must_info(wrapped.id());
-            assert_eq!(
-                (info.memory_size, info.reserved),
-                (backing.map(|_| 4096), 32)
-            );
+            assert_eq!((info.memory_size, info.reserved), (backing.map(|_| 4096), 32));
             s.free(wrapped);
         }
     });
 }
 
-/// A block that the driver does not map leads to a memory object of the region's own, and then to a refusal without traces.
+/// A block that the driver does not map leads to a memory object of the region's own, and then to a refusal without
+/// traces.
 #[test]
 fn di1_a_map_that_is_refused_is_tried_with_an_object_of_its_own() {
     for custom in [false, true] {
@@ -174,7 +162,8 @@ fn di1_a_kept_buffer_stays_mapped() {
     }
 }
 
-/// What VMA's and gpu-allocator's users ask of an allocation: the requested size, the reserved one, its memory object and that one's size.
+/// What VMA's and gpu-allocator's users ask of an allocation: the requested size, the reserved one, its memory object
+/// and that one's size.
 #[test]
 fn di9_a_region_says_what_it_lies_in() {
     everywhere(|s, options, _| {

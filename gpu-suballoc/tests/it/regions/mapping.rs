@@ -14,13 +14,9 @@ fn what_the_device_wrote_is_read_after_an_invalidate() {
         // SAFETY: mapped, so long, nobody else's.
         let seen = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), mapping.len()) };
         assert!(seen.iter().all(|byte| *byte == 5));
-        for (offset, size, rule) in [
-            (0, 201, Outside),
-            (200, 1, Outside),
-            (u64::MAX, 2, Outside),
-            (201, u64::MAX, Outside),
-            (201, 0, Outside),
-        ] {
+        for (offset, size, rule) in
+            [(0, 201, Outside), (200, 1, Outside), (u64::MAX, 2, Outside), (201, u64::MAX, Outside), (201, 0, Outside)]
+        {
             assert_eq!(s.invalidate(&crop, offset, size), refusal(rule));
             assert_eq!(s.flush(&crop, offset, size), refusal(rule));
         }
@@ -79,9 +75,7 @@ fn a_region_goes_with_its_last_mapping() {
         let crop = s.must_crop(&region, 64, 64, 1);
         let (of_region, of_crop) = (s.must_map(&region), s.must_map(&crop));
         assert_eq!(
-            s.gpu
-                .free(crop)
-                .map_err(|refused| (refused.error, s.free_when_unused(refused.value).is_ok())),
+            s.gpu.free(crop).map_err(|refused| (refused.error, s.free_when_unused(refused.value).is_ok())),
             Err((Mapped.into(), true))
         );
         s.free_when_unused(region).unwrap();

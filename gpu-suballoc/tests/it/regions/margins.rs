@@ -8,11 +8,7 @@ fn everywhere(body: impl Fn(&Scene<'_>, u64)) {
     for profile in MockProfile::ALL {
         for margin in MARGINS {
             for map_policy in [MapPolicy::Persistent, MapPolicy::Counted] {
-                let options = with_memory(MemoryOptions {
-                    margin,
-                    map_policy,
-                    ..MemoryOptions::default()
-                });
+                let options = with_memory(MemoryOptions { margin, map_policy, ..MemoryOptions::default() });
                 scene(profile, options, |s| body(&s, u64::from(margin)));
             }
         }
@@ -22,14 +18,10 @@ fn everywhere(body: impl Fn(&Scene<'_>, u64)) {
 /// What is wrong: name, offset, size of each.
 fn corrupted(s: &Scene<'_>) -> Vec<(Option<String>, u64, u64)> {
     let mut all = Vec::new();
-    let checked = s.check_corruption(
-        |CorruptedMargin {
-             name, offset, size, ..
-         }| {
-            assert_eq!(alloc_core::held_state_locks(), 0);
-            all.push((name.map(str::to_owned), *offset, *size));
-        },
-    );
+    let checked = s.check_corruption(|CorruptedMargin { name, offset, size, .. }| {
+        assert_eq!(alloc_core::held_state_locks(), 0);
+        all.push((name.map(str::to_owned), *offset, *size));
+    });
     assert!(checked.unwrap() as usize >= all.len());
     all
 }
@@ -55,11 +47,7 @@ fn ge5_a_write_behind_a_region_is_found_with_its_name() {
         assert_eq!(corrupted(s), [], "all is well");
         let last = one.size() + margin - 1;
         stray(s, &one, last as isize);
-        assert_eq!(
-            corrupted(s),
-            [(Some("one".to_owned()), last, 1)],
-            "the last byte of the margin"
-        );
+        assert_eq!(corrupted(s), [(Some("one".to_owned()), last, 1)], "the last byte of the margin");
         stray(s, &one, one.size() as isize);
         let whole = [(Some("one".to_owned()), one.size(), margin)];
         // A margin of one byte was written twice, and is whole again.
@@ -84,28 +72,16 @@ fn ge5_a_write_behind_a_region_is_found_with_its_name() {
 fn ge5_one_byte_too_many_is_found_whatever_the_granule() {
     for profile in MockProfile::ALL {
         for (granule, margin) in [(16, 16), (256, 1), (256, 300), (4096, 16)] {
-            let options = with_memory(MemoryOptions {
-                granule,
-                margin,
-                ..MemoryOptions::default()
-            });
+            let options = with_memory(MemoryOptions { granule, margin, ..MemoryOptions::default() });
             scene(profile, options, |s| {
                 let pool = |algorithm| {
-                    let options = PoolOptions {
-                        algorithm,
-                        ..pool_options(1 << 18, visible_type(s.mock))
-                    };
+                    let options = PoolOptions { algorithm, ..pool_options(1 << 18, visible_type(s.mock)) };
                     s.must_create_pool(&options)
                 };
                 let [general, stack] = [General, Stack].map(pool);
                 let optimal = host().kind(ResourceKind::Optimal);
                 for size in [1, 15, 100, 255, 256, 257, 1000, 4080, 4095, 4096] {
-                    for options in [
-                        host(),
-                        host().pool(stack),
-                        optimal.pool(general),
-                        optimal.pool(stack),
-                    ] {
+                    for options in [host(), host().pool(stack), optimal.pool(general), optimal.pool(stack)] {
                         let region = s.take(size, &options);
                         stray(&s, &region, size as isize);
                         assert_eq!(corrupted(&s), [(None, size, 1)], "{granule} {options:?}");
@@ -135,11 +111,7 @@ fn ge5_a_write_in_front_of_a_region_is_its_neighbours() {
     everywhere(|s, _| {
         let [one, two] = ["first", "second"].map(|name| s.take(1024, &host().name(name)));
         assert_eq!(one.memory(), two.memory(), "one block");
-        let (low, high) = if one.offset() < two.offset() {
-            (&one, &two)
-        } else {
-            (&two, &one)
-        };
+        let (low, high) = if one.offset() < two.offset() { (&one, &two) } else { (&two, &one) };
         stray(s, high, -1);
         let found = corrupted(s);
         // The margin ends where the next granule begins.
@@ -155,10 +127,7 @@ fn ge5_a_write_in_front_of_a_region_is_its_neighbours() {
 /// Somebody frees a region while its margin is looked at: the block is not mapped for ever.
 #[test]
 fn a_look_at_a_margin_leaves_nothing_mapped() {
-    let options = with_memory(MemoryOptions {
-        margin: 16,
-        ..MemoryOptions::default()
-    });
+    let options = with_memory(MemoryOptions { margin: 16, ..MemoryOptions::default() });
     scene(Nvidia, options, |s| {
         let (gpu, done) = (s.gpu, AtomicBool::new(false));
         thread::scope(|threads| {
@@ -183,10 +152,7 @@ fn a_look_at_a_margin_leaves_nothing_mapped() {
 #[test]
 fn a_look_at_a_margin_keeps_what_was_not_flushed() {
     for margin in MARGINS {
-        let options = with_memory(MemoryOptions {
-            margin,
-            ..MemoryOptions::default()
-        });
+        let options = with_memory(MemoryOptions { margin, ..MemoryOptions::default() });
         scene(Tiler, options, |s| {
             let region = s.take(1000, &host());
             let mapping = s.must_map(&region);
@@ -208,10 +174,7 @@ fn a_look_at_a_margin_keeps_what_was_not_flushed() {
 #[test]
 fn a_margin_that_is_mended_keeps_what_the_device_wrote() {
     for margin in MARGINS {
-        let options = with_memory(MemoryOptions {
-            margin,
-            ..MemoryOptions::default()
-        });
+        let options = with_memory(MemoryOptions { margin, ..MemoryOptions::default() });
         scene(Tiler, options, |s| {
             let info = copied(1008);
             let region = s.must_create_buffer(&info, &host());

@@ -1,5 +1,5 @@
-//! Regions of buffers and images, wrapped buffers, crops, mappings and kept buffers, on the mock device: what each call promises,
-//! and what is left when one is refused.
+//! Regions of buffers and images, wrapped buffers, crops, mappings and kept buffers, on the mock device: what each call
+//! promises, and what is left when one is refused.
 
 use crate::*;
 
@@ -87,9 +87,8 @@ pub type Gpu<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-const VISIBLE: PropertyFlags = PropertyFlags::from_raw(
-    PropertyFlags::HOST_VISIBLE.as_raw() | PropertyFlags::HOST_COHERENT.as_raw(),
-);
+const VISIBLE: PropertyFlags =
+    PropertyFlags::from_raw(PropertyFlags::HOST_VISIBLE.as_raw() | PropertyFlags::HOST_COHERENT.as_raw());
 
 /// A device, an allocator over it, and whoever counts the allocator's host memory.
 pub struct Scene<'a> {
@@ -122,16 +121,8 @@ fn scene(profile: MockProfile, options: AllocatorOptions, body: impl FnOnce(Scen
 fn scene_on(mock: &Mock, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)) {
     let host = RecordingAllocator::system();
     let gpu = over_with(mock, host.clone(), options);
-    body(Scene {
-        mock,
-        gpu: &gpu,
-        host: &host,
-    });
-    assert_eq!(
-        host.total().live_bytes,
-        gpu.host_bytes(),
-        "the allocator's own count"
-    );
+    body(Scene { mock, gpu: &gpu, host: &host });
+    assert_eq!(host.total().live_bytes, gpu.host_bytes(), "the allocator's own count");
     gpu.close().unwrap();
     host.assert_empty("by the allocator");
     mock.assert_ended();
@@ -146,10 +137,7 @@ fn on_mock(mock: &Mock, body: impl FnOnce(Scene<'_>)) {
 }
 
 pub fn with_memory(memory: MemoryOptions) -> AllocatorOptions {
-    AllocatorOptions {
-        memory,
-        ..AllocatorOptions::default()
-    }
+    AllocatorOptions { memory, ..AllocatorOptions::default() }
 }
 
 /// On each profile.
@@ -166,26 +154,16 @@ fn on_every(body: impl Fn(&Scene<'_>)) {
 
 /// Blocks of one size.
 fn blocks_of(size: u64) -> MemoryOptions {
-    MemoryOptions {
-        first_block: Some(size),
-        max_block: Some(size),
-        ..MemoryOptions::default()
-    }
+    MemoryOptions { first_block: Some(size), max_block: Some(size), ..MemoryOptions::default() }
 }
 
 /// A pool of blocks of so many bytes.
 fn pool_options(block: u64, memory_type: u32) -> PoolOptions {
-    PoolOptions {
-        block_size: Some(block),
-        ..PoolOptions::new(memory_type)
-    }
+    PoolOptions { block_size: Some(block), ..PoolOptions::new(memory_type) }
 }
 
 fn ring_options(block: u64, memory_type: u32) -> PoolOptions {
-    PoolOptions {
-        algorithm: Ring,
-        ..pool_options(block, memory_type)
-    }
+    PoolOptions { algorithm: Ring, ..pool_options(block, memory_type) }
 }
 
 /// Plays each pass, until one is empty.
@@ -306,9 +284,7 @@ impl<'s> Scene<'s> {
     }
 
     fn pool(&self, memory_type: u32) -> PoolId {
-        self.gpu
-            .create_pool(&PoolOptions::new(memory_type))
-            .unwrap()
+        self.gpu.create_pool(&PoolOptions::new(memory_type)).unwrap()
     }
 
     /// A pool of blocks of so many bytes.
@@ -351,10 +327,7 @@ impl<'s> Scene<'s> {
     /// `size` bytes of a region, as the device sees them.
     fn read(&self, region: &Region, size: usize) -> Vec<u8> {
         let mut into = vec![0; size];
-        assert!(
-            self.mock
-                .read_buffer(region.buffer().unwrap(), region.copy_offset(), &mut into)
-        );
+        assert!(self.mock.read_buffer(region.buffer().unwrap(), region.copy_offset(), &mut into));
         into
     }
 }
@@ -379,21 +352,10 @@ impl<'m> Foreign<'m> {
         // SAFETY: a mock; the info is valid.
         let buffer = unsafe { mock.create_buffer(&copied(size)) }.unwrap();
         // SAFETY: a mock.
-        let memory = unsafe {
-            mock.allocate(&MemoryRequest::new(
-                size.next_multiple_of(4096),
-                memory_type,
-            ))
-        }
-        .unwrap();
+        let memory = unsafe { mock.allocate(&MemoryRequest::new(size.next_multiple_of(4096), memory_type)) }.unwrap();
         // SAFETY: both were just made.
         unsafe { mock.bind_buffer(buffer, memory, 0) }.unwrap();
-        Self {
-            mock,
-            buffer,
-            memory,
-            size,
-        }
+        Self { mock, buffer, memory, size }
     }
 }
 

@@ -9,28 +9,11 @@ fn parse(text: &str) -> Result<AllocatorOptions, OptionsParseError> {
 #[test]
 fn h115_options_are_read_strictly() {
     let all = parse("4096:2:64:100:4096").unwrap();
-    assert_eq!(
-        all.memory.max_bytes,
-        4096 << 20,
-        "Halide made 4096 MB of it \"no limit\""
-    );
-    assert_eq!(
-        (all.memory.first_block, all.memory.max_block),
-        (Some(2 << 20), Some(64 << 20))
-    );
-    assert_eq!(
-        (all.memory.max_allocations, all.memory.nearest_multiple),
-        (100, 4096)
-    );
-    assert_eq!(
-        parse("2048").unwrap().memory.max_bytes,
-        2048 << 20,
-        "nor does this turn negative"
-    );
-    assert_eq!(
-        parse("17592186044415").unwrap().memory.max_bytes,
-        17_592_186_044_415 << 20
-    );
+    assert_eq!(all.memory.max_bytes, 4096 << 20, "Halide made 4096 MB of it \"no limit\"");
+    assert_eq!((all.memory.first_block, all.memory.max_block), (Some(2 << 20), Some(64 << 20)));
+    assert_eq!((all.memory.max_allocations, all.memory.nearest_multiple), (100, 4096));
+    assert_eq!(parse("2048").unwrap().memory.max_bytes, 2048 << 20, "nor does this turn negative");
+    assert_eq!(parse("17592186044415").unwrap().memory.max_bytes, 17_592_186_044_415 << 20);
 
     use OptionField::*;
     let large = |field| OptionsParseError::TooLarge { field };
@@ -51,16 +34,11 @@ fn h115_options_are_read_strictly() {
     ] {
         assert_eq!(bad(text), error, "{text:?}");
     }
-    for text in [
-        "", "x", " 1", "1 ", "+1", "-1", "0x10", "1.5", "12MB", "\u{661}",
-    ] {
+    for text in ["", "x", " 1", "1 ", "+1", "-1", "0x10", "1.5", "12MB", "\u{661}"] {
         assert_eq!(bad(text), no_number(Pool), "{text:?}");
     }
     assert!(parse("64:64").is_ok());
-    assert!(
-        bad("0:x").to_string().contains("min_block_MB"),
-        "the field is named"
-    );
+    assert!(bad("0:x").to_string().contains("min_block_MB"), "the field is named");
 }
 
 #[test]
@@ -84,8 +62,7 @@ fn options_out_of_range_give_device_and_memory_back() {
     bad[3].memory.margin = 4097;
     for options in bad {
         // SAFETY: as in `scene`.
-        let refused =
-            unsafe { GpuAllocator::new(&mock, RecordingAllocator::system(), options) }.unwrap_err();
+        let refused = unsafe { GpuAllocator::new(&mock, RecordingAllocator::system(), options) }.unwrap_err();
         assert_eq!(refused.error, BadOptions.into());
         let (device, memory) = refused.value;
         memory.assert_empty("by a refused allocator");

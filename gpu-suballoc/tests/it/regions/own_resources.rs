@@ -1,4 +1,5 @@
-//! What a request says of a resource that the program made, of an import, of its alignment and of its priority is kept, or refused.
+//! What a request says of a resource that the program made, of an import, of its alignment and of its priority is kept,
+//! or refused.
 
 use super::*;
 
@@ -29,10 +30,9 @@ fn di2_u101_the_programs_own_resource_is_named_and_stays_the_programs() {
         let of_picture = unsafe { s.mock.image_requirements(picture) };
         // SAFETY: the mock made it.
         let of_numbers = unsafe { s.mock.buffer_requirements(numbers) };
-        for (name, needs) in [
-            (ResourceHandle::Image(picture), of_picture),
-            (ResourceHandle::Buffer(numbers), of_numbers),
-        ] {
+        for (name, needs) in
+            [(ResourceHandle::Image(picture), of_picture), (ResourceHandle::Buffer(numbers), of_numbers)]
+        {
             assert!(needs.requires_dedicated);
             let kind = ResourceKind::Optimal;
             let options = any().kind(kind).export(external);
@@ -99,10 +99,8 @@ fn u106_an_import_goes_to_a_type_that_its_handle_allows() {
         let picture = image(37, ImageUsage::SAMPLED);
         for memory_type in 0..s.mock.properties().types.len() as u32 {
             let bits = 1 << memory_type;
-            let options = RegionOptions {
-                preference: MemoryPreference::ANY,
-                ..any().next(import()).memory_type_bits(bits)
-            };
+            let options =
+                RegionOptions { preference: MemoryPreference::ANY, ..any().next(import()).memory_type_bits(bits) };
             let pool = options.pool(s.pool(0));
             for made in [
                 s.create_buffer(&copied(4096), &options),
@@ -123,9 +121,7 @@ fn u106_an_import_goes_to_a_type_that_its_handle_allows() {
         }
         let none = any().next(import()).memory_type_bits(0);
         let refused = s.create_buffer(&copied(64), &none);
-        let none = MemoryTypeError::NoneAccepted {
-            memory_type_bits: 0,
-        };
+        let none = MemoryTypeError::NoneAccepted { memory_type_bits: 0 };
         assert_eq!(refused, refusal(none));
     });
 }
@@ -135,10 +131,8 @@ fn u106_the_mask_counts_without_an_import_too_and_for_kept_buffers() {
     nvidia(|s| {
         s.set_reuse(true);
         for memory_type in [0, 1, 2, 0, 1, 2] {
-            let options = RegionOptions {
-                preference: MemoryPreference::ANY,
-                ..any().memory_type_bits(1 << memory_type)
-            };
+            let options =
+                RegionOptions { preference: MemoryPreference::ANY, ..any().memory_type_bits(1 << memory_type) };
             s.reserve(4096, u32::MAX, &options).unwrap();
             let blocks = s.objects();
             let region = s.buffer_with(4096, &options);
@@ -192,13 +186,7 @@ fn u107_an_error_says_who_owns_the_imported_handle() {
 fn u107_a_pool_stays_while_the_driver_allocates_an_object_in_it() {
     let mock: &'static Mock = Box::leak(Box::new(mock_of(Nvidia)));
     // SAFETY: a mock, on which no resource is made.
-    let gpu = unsafe {
-        GpuAllocator::new(
-            mock,
-            RecordingAllocator::system(),
-            AllocatorOptions::default(),
-        )
-    };
+    let gpu = unsafe { GpuAllocator::new(mock, RecordingAllocator::system(), AllocatorOptions::default()) };
     let gpu: &'static Gpu<'_> = Box::leak(Box::new(gpu.map_err(|refused| refused.error).unwrap()));
     let pool = gpu.create_pool(&PoolOptions::new(1)).unwrap();
     let refused: &'static OnceLock<_> = Box::leak(Box::default());
@@ -228,8 +216,7 @@ fn u105_lazily_allocated_memory_has_an_object_a_resource_and_says_what_is_backed
                 (126, ImageUsage::DEPTH_STENCIL_ATTACHMENT | transient),
             ] {
                 for options in [wanted, wanted.dedicated(Never), wanted.pool(pool)] {
-                    let pair =
-                        [(); 2].map(|()| s.create_image(&image(format, usage), &options).unwrap());
+                    let pair = [(); 2].map(|()| s.create_image(&image(format, usage), &options).unwrap());
                     assert_ne!(pair[0].memory(), pair[1].memory());
                     for region in pair {
                         let request = s.request_of(&region);
@@ -248,10 +235,7 @@ fn u105_lazily_allocated_memory_has_an_object_a_resource_and_says_what_is_backed
             // There are no blocks that it would be shared from.
             let reserved = s.reserve(4096, u32::MAX, &wanted);
             assert_eq!(reserved, refusal(BadOptions));
-            let with_blocks = PoolOptions {
-                min_blocks: 1,
-                ..PoolOptions::new(2)
-            };
+            let with_blocks = PoolOptions { min_blocks: 1, ..PoolOptions::new(2) };
             let refused = s.create_pool(&with_blocks);
             assert_eq!(refused, refusal(BadOptions));
         });
@@ -261,21 +245,14 @@ fn u105_lazily_allocated_memory_has_an_object_a_resource_and_says_what_is_backed
 #[test]
 fn u111_a_region_is_aligned_as_the_request_says_or_as_the_resource_does() {
     for profile in MockProfile::ALL {
-        let fine = with_memory(MemoryOptions {
-            granule: 16,
-            ..Default::default()
-        });
+        let fine = with_memory(MemoryOptions { granule: 16, ..Default::default() });
         scene(profile, fine, |s| {
             s.set_reuse(true);
             // Each of them leaves the next place misaligned.
             let mut regions = Vec::new();
             for alignment in [1, 64, 128, 4096, 64, 65_536, 4096] {
                 let options = any().min_alignment(alignment);
-                for region in [
-                    s.take(100, &options),
-                    s.buffer_with(100, &options),
-                    s.take(20, &any()),
-                ] {
+                for region in [s.take(100, &options), s.buffer_with(100, &options), s.take(20, &any())] {
                     let least = if region.size() < 100 { 16 } else { alignment };
                     assert!(region.offset().is_multiple_of(least.max(16)));
                     if region.buffer().is_some() {
@@ -302,14 +279,8 @@ fn u111_a_region_is_aligned_as_the_request_says_or_as_the_resource_does() {
 fn u117_a_priority_reaches_the_driver_or_is_refused() {
     on_every(|s| {
         let options = any().priority(1.0);
-        let made = [
-            s.allocate(&bytes(64), &options),
-            s.create_buffer(&copied(64), &options),
-        ];
-        let with_priority = PoolOptions {
-            priority: Some(1.0),
-            ..PoolOptions::new(0)
-        };
+        let made = [s.allocate(&bytes(64), &options), s.create_buffer(&copied(64), &options)];
+        let with_priority = PoolOptions { priority: Some(1.0), ..PoolOptions::new(0) };
         let pool = s.create_pool(&with_priority);
         if s.mock.properties().features.memory_priority {
             for region in made {
@@ -376,9 +347,7 @@ fn u106_an_import_names_its_resource_only_where_it_must() {
         // SAFETY: a mock, and the buffer is live.
         let needs = unsafe { s.mock.buffer_requirements(handle) };
         let named = s.request_of(&whole).dedicated;
-        let expected = needs
-            .requires_dedicated
-            .then_some(ResourceHandle::Buffer(handle));
+        let expected = needs.requires_dedicated.then_some(ResourceHandle::Buffer(handle));
         assert_eq!(named, expected);
         s.free(ordinary);
         s.free(whole);

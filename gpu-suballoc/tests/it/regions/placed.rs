@@ -6,10 +6,7 @@ const BLOCK: u64 = 256 * KIB;
 
 fn pool(scene: &Scene<'_>, algorithm: BlockAlgorithm) -> (PoolId, ResourceRequirements) {
     let memory_type = visible_type(scene.mock);
-    let options = PoolOptions {
-        algorithm,
-        ..pool_options(BLOCK, memory_type)
-    };
+    let options = PoolOptions { algorithm, ..pool_options(BLOCK, memory_type) };
     let pool = scene.must_create_pool(&options);
     let needs = ResourceRequirements::new(1, 1).memory_types(1 << memory_type);
     (pool, needs)
@@ -22,22 +19,13 @@ fn captured(scene: &Scene<'_>) -> Vec<(u32, RangeView, String)> {
         .filter(|(block, _)| block.is_custom)
         .flat_map(|(block, ranges)| ranges.iter().map(|range| (block.block, *range)))
         .filter(|(_, range)| range.range_use == RangeUse::Region)
-        .map(|(block, range)| {
-            (
-                block,
-                range,
-                map.name(&range).unwrap_or_default().to_owned(),
-            )
-        })
+        .map(|(block, range)| (block, range, map.name(&range).unwrap_or_default().to_owned()))
         .collect()
 }
 
 /// What a capture says of them.
 fn extents(captured: &[(u32, RangeView, String)]) -> Vec<(u32, u64, u64, &str)> {
-    captured
-        .iter()
-        .map(|(block, range, name)| (*block, range.offset, range.size, name.as_str()))
-        .collect()
+    captured.iter().map(|(block, range, name)| (*block, range.offset, range.size, name.as_str())).collect()
 }
 
 #[test]
@@ -51,21 +39,10 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
             let mut live = Vec::new();
             for turn in 0..900 {
                 if below(3) > 0 || live.is_empty() {
-                    let needs = ResourceRequirements {
-                        size: 1 + below(9000),
-                        alignment: 1 << below(13),
-                        ..needs
-                    };
+                    let needs = ResourceRequirements { size: 1 + below(9000), alignment: 1 << below(13), ..needs };
                     let name = format!("piece {turn}");
-                    let options = any()
-                        .pool(pool)
-                        .dedicated(Never)
-                        .lifetime([Unknown, Persistent][turn % 2]);
-                    let options = if turn % 5 == 0 {
-                        options.name(&name)
-                    } else {
-                        options
-                    };
+                    let options = any().pool(pool).dedicated(Never).lifetime([Unknown, Persistent][turn % 2]);
+                    let options = if turn % 5 == 0 { options.name(&name) } else { options };
                     live.push(scene.must_allocate(&needs, &options));
                 } else {
                     let nth = below(live.len() as u64) as usize;
@@ -77,11 +54,7 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
             scene.free_each(live);
             scene.must_destroy_pool(pool);
         });
-        let blocks = capture
-            .iter()
-            .map(|(block, ..)| *block)
-            .max()
-            .expect("some");
+        let blocks = capture.iter().map(|(block, ..)| *block).max().expect("some");
         assert!(blocks > 2, "{blocks}");
 
         on(profile, |scene| {
@@ -93,18 +66,9 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
             let calls = scene.total().blocks;
             let mut live = Vec::new();
             // Every third piece, again and again.
-            for (block, range, name) in (0..3).flat_map(|part| capture.iter().skip(part).step_by(3))
-            {
-                let needs = ResourceRequirements {
-                    size: range.size,
-                    alignment: range.alignment.max(1),
-                    ..needs
-                };
-                let options = if name.is_empty() {
-                    options
-                } else {
-                    options.name(name)
-                };
+            for (block, range, name) in (0..3).flat_map(|part| capture.iter().skip(part).step_by(3)) {
+                let needs = ResourceRequirements { size: range.size, alignment: range.alignment.max(1), ..needs };
+                let options = if name.is_empty() { options } else { options.name(name) };
                 let place = || scene.allocate_at(*block, range.offset, &needs, &options);
                 let region = place().expect("it is free there");
                 assert_eq!(region.offset(), range.offset);
@@ -115,10 +79,7 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
             assert_eq!(scene.total().blocks, calls, "no block was made for it");
             // It is a pool as any other from here on.
             scene.free_each(live);
-            let needs = ResourceRequirements {
-                size: BLOCK,
-                ..needs
-            };
+            let needs = ResourceRequirements { size: BLOCK, ..needs };
             let whole = scene.allocate(&needs, &options.dedicated(Never));
             scene.free(whole.expect("each block is whole again"));
             scene.must_destroy_pool(pool);
@@ -131,33 +92,16 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
     on_every(|scene| {
         let (pool, needs) = pool(scene, General);
         let options = any().pool(pool);
-        let sized = |size, alignment| ResourceRequirements {
-            size,
-            alignment,
-            ..needs
-        };
-        let at = |block, offset, needs: ResourceRequirements| {
-            scene.allocate_at(block, offset, &needs, &options).err()
-        };
+        let sized = |size, alignment| ResourceRequirements { size, alignment, ..needs };
+        let at = |block, offset, needs: ResourceRequirements| scene.allocate_at(block, offset, &needs, &options).err();
         let refuses = |block, offset, needs, rule: GpuMisuse| {
-            assert_eq!(
-                at(block, offset, needs),
-                Some(rule.into()),
-                "{block} {offset}"
-            );
+            assert_eq!(at(block, offset, needs), Some(rule.into()), "{block} {offset}");
         };
         refuses(0, 0, sized(1, 1), NoSuchPlace);
-        scene
-            .reserve(BLOCK, needs.memory_type_bits, &options)
-            .unwrap();
+        scene.reserve(BLOCK, needs.memory_type_bits, &options).unwrap();
         let seen = || {
             let total = scene.total();
-            (
-                total.blocks,
-                total.empty_bytes,
-                total.regions,
-                total.region_bytes,
-            )
+            (total.blocks, total.empty_bytes, total.regions, total.region_bytes)
         };
         let before = seen();
         for (block, offset, size) in [
@@ -174,15 +118,9 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
         refuses(0, 0, sized(1, 3), BadAlignment);
         refuses(0, 100, sized(1, 1), PlaceMisaligned);
         refuses(0, 4096, sized(1, 8192), PlaceMisaligned);
-        let no_type = ResourceRequirements {
-            memory_type_bits: 0,
-            ..sized(1, 1)
-        };
+        let no_type = ResourceRequirements { memory_type_bits: 0, ..sized(1, 1) };
         refuses(0, 0, no_type, WrongPool);
-        let alone = ResourceRequirements {
-            requires_dedicated: true,
-            ..sized(1, 1)
-        };
+        let alone = ResourceRequirements { requires_dedicated: true, ..sized(1, 1) };
         refuses(0, 0, alone, UnnamedResource);
         let with = |options| scene.allocate_at(0, 0, &sized(1, 1), &options).err();
         assert_eq!(with(options.upper_address()), Some(NoUpperEnd.into()));
@@ -191,9 +129,7 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
         assert_eq!(with(any()), Some(NoSuchPool.into()));
         assert_eq!(seen(), before);
         // On either side of what lies there, and across it.
-        let there = scene
-            .allocate_at(0, 16384, &sized(8192, 4096), &options)
-            .unwrap();
+        let there = scene.allocate_at(0, 16384, &sized(8192, 4096), &options).unwrap();
         for (offset, size) in [(16384, 1), (12288, 4097), (20480, 1), (0, 65536)] {
             refuses(0, offset, sized(size, 1), PlaceTaken);
         }
@@ -225,16 +161,14 @@ fn ge7_stacks_and_rings_place_their_regions_themselves() {
     }
 }
 
-/// Nothing is allocated in a block that is being emptied; in the one that stays there is room beside the places that moves have.
+/// Nothing is allocated in a block that is being emptied; in the one that stays there is room beside the places that
+/// moves have.
 #[test]
 fn ge7_a_block_that_is_being_emptied_has_no_places() {
     nvidia(|scene| {
         let (pool, needs) = pool(&scene, General);
         let options = any().pool(pool).dedicated(Never);
-        let needs = ResourceRequirements {
-            size: 16 * KIB,
-            ..needs
-        };
+        let needs = ResourceRequirements { size: 16 * KIB, ..needs };
         let mut left = times(32, || scene.must_allocate(&needs, &options));
         for nth in (0..32).rev().filter(|nth| nth % 8 != 0) {
             scene.free(left.swap_remove(nth));
@@ -264,8 +198,7 @@ fn ge7_an_unused_block_has_places_whatever_its_pool_has_in_reserve() {
             let options = any().pool(pool).dedicated(Never);
             let reserved = scene.reserve(2 * BLOCK, needs.memory_type_bits, &options);
             reserved.unwrap();
-            let mut left =
-                Vec::from_iter((0..count).map(|_| scene.must_allocate(&needs, &options)));
+            let mut left = Vec::from_iter((0..count).map(|_| scene.must_allocate(&needs, &options)));
             let placed = scene.allocate_at(1, 4096, &needs, &options);
             left.push(placed.unwrap_or_else(|refused| panic!("behind {count}: {refused}")));
             scene.free_each(left);
@@ -276,21 +209,13 @@ fn ge7_an_unused_block_has_places_whatever_its_pool_has_in_reserve() {
 
 #[test]
 fn ge7_a_margin_is_kept_behind_a_region_at_a_place() {
-    let memory = MemoryOptions {
-        margin: 64,
-        ..MemoryOptions::default()
-    };
+    let memory = MemoryOptions { margin: 64, ..MemoryOptions::default() };
     let options = with_memory(memory);
     everywhere(options, |scene| {
         let (pool, needs) = pool(scene, General);
         let options = any().pool(pool);
-        scene
-            .reserve(BLOCK, needs.memory_type_bits, &options)
-            .unwrap();
-        let needs = ResourceRequirements {
-            size: 4096,
-            ..needs
-        };
+        scene.reserve(BLOCK, needs.memory_type_bits, &options).unwrap();
+        let needs = ResourceRequirements { size: 4096, ..needs };
         let region = scene.allocate_at(0, 8192, &needs, &options).unwrap();
         assert!(region.offset() == 8192 && region.size() >= 4096);
         // The margin is part of the place.

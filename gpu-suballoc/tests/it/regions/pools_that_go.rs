@@ -1,5 +1,5 @@
-//! A pool is destroyed while memory for a call about it is asked for, and another one gets its place: the call is refused, and that one is
-//! left alone.
+//! A pool is destroyed while memory for a call about it is asked for, and another one gets its place: the call is
+//! refused, and that one is left alone.
 
 use testkit::{HookedAllocator, with_hook};
 
@@ -32,10 +32,7 @@ fn ge16_room_is_not_reserved_in_a_pool_that_has_the_place_of_a_destroyed_one() {
 fn df4_a_pool_stays_while_its_defragmentation_asks_for_memory() {
     let mock = mock_of(Nvidia);
     let gpu = called(&mock);
-    let two = PoolOptions {
-        min_blocks: 2,
-        ..PoolOptions::new(0)
-    };
+    let two = PoolOptions { min_blocks: 2, ..PoolOptions::new(0) };
     let pool = gpu.create_pool(&two).unwrap();
     let refused = Cell::new(None);
     let destroy = |_| refused.set(Some(gpu.destroy_pool(pool)));

@@ -42,11 +42,7 @@ fn ge16_room_in_a_block_that_is_being_emptied_is_none() {
 fn ge16_what_is_free_in_a_linear_pool_is_known() {
     for algorithm in [Stack, DoubleStack, Ring] {
         small(|scene| {
-            let options = PoolOptions {
-                block_size: Some(MIB),
-                algorithm,
-                ..PoolOptions::new(0)
-            };
+            let options = PoolOptions { block_size: Some(MIB), algorithm, ..PoolOptions::new(0) };
             let pool = scene.must_create_pool(&options);
             let within = shared().pool(pool);
             let reserve = |bytes| scene.reserve(bytes, u32::MAX, &within);
@@ -130,14 +126,8 @@ fn ge16_what_is_reserved_outlives_frees_and_goes_with_a_trim() {
 #[test]
 fn h83_a_reserve_beyond_a_limit_of_its_pool_creates_nothing() {
     let base = PoolOptions::new(0);
-    let bytes = PoolOptions {
-        max_bytes: 3 * MIB,
-        ..base
-    };
-    let blocks = PoolOptions {
-        max_blocks: 3,
-        ..base
-    };
+    let bytes = PoolOptions { max_bytes: 3 * MIB, ..base };
+    let blocks = PoolOptions { max_blocks: 3, ..base };
     let all = u64::MAX;
     for (pool, objects, max_bytes, error) in [
         (bytes, 99, all, Limit::Bytes { short_by: MIB }),
@@ -145,17 +135,10 @@ fn h83_a_reserve_beyond_a_limit_of_its_pool_creates_nothing() {
         (base, 3, all, Limit::Objects { limit: 3 }),
         (base, 99, 3 * MIB, Limit::Bytes { short_by: MIB }),
     ] {
-        let memory = MemoryOptions {
-            max_allocations: objects,
-            max_bytes,
-            ..blocks_of(MIB)
-        };
+        let memory = MemoryOptions { max_allocations: objects, max_bytes, ..blocks_of(MIB) };
         scene(Nvidia, with_memory(memory), |scene| {
             if pool.max_blocks > 3 {
-                let four = PoolOptions {
-                    min_blocks: 4,
-                    ..pool
-                };
+                let four = PoolOptions { min_blocks: 4, ..pool };
                 assert_eq!(scene.create_pool(&four), refusal(error));
             }
             let pool = scene.must_create_pool(&pool);
@@ -166,18 +149,15 @@ fn h83_a_reserve_beyond_a_limit_of_its_pool_creates_nothing() {
             assert_eq!(reserve(3 * MIB), Ok(()), "to the byte");
             scene.must_destroy_pool(pool);
             // In its place, with blocks of its own size.
-            let other = scene.create_pool(&PoolOptions {
-                block_size: Some(2 * MIB),
-                min_blocks: 1,
-                ..base
-            });
+            let other = scene.create_pool(&PoolOptions { block_size: Some(2 * MIB), min_blocks: 1, ..base });
             assert_eq!(scene.total().block_bytes, 2 * MIB);
             scene.must_destroy_pool(other.unwrap());
         });
     }
 }
 
-/// A block that is made ahead is there for what needs a whole block, while other blocks have room, also those that drain.
+/// A block that is made ahead is there for what needs a whole block, while other blocks have room, also those that
+/// drain.
 #[test]
 fn ge16_blocks_that_are_made_ahead_are_filled_last() {
     small(|scene| {

@@ -9,13 +9,7 @@ const NON_COHERENT: u32 = 1;
 
 fn told(foreign: &Foreign<'_>, mapped: Option<NonNull<u8>>) -> Backing {
     let memory_size = foreign.size.next_multiple_of(4096);
-    Backing {
-        memory: foreign.memory,
-        offset: 0,
-        memory_size,
-        properties: PropertyFlags::HOST_VISIBLE,
-        mapped,
-    }
+    Backing { memory: foreign.memory, offset: 0, memory_size, properties: PropertyFlags::HOST_VISIBLE, mapped }
 }
 
 fn tiler(body: impl FnOnce(Scene<'_>)) {
@@ -25,27 +19,18 @@ fn tiler(body: impl FnOnce(Scene<'_>)) {
 #[test]
 fn a_wrapped_buffer_that_was_forgotten_is_not_flushed_as_the_next_one() {
     tiler(|s| {
-        let (large, small) = (
-            s.foreign(1 << 20, NON_COHERENT),
-            s.foreign(64, NON_COHERENT),
-        );
+        let (large, small) = (s.foreign(1 << 20, NON_COHERENT), s.foreign(64, NON_COHERENT));
         let start = |of: &Foreign<'_>, size| {
             // SAFETY: a mock; live, visible, not mapped.
             unsafe { DeviceMemory::map(s.mock, of.memory, 0, size) }.unwrap()
         };
         let (of_large, of_small) = (start(&large, 1 << 20), start(&small, 4096));
-        let first = s
-            .must_wrap(&WrapInfo::new(large.buffer, 1 << 20).backing(told(&large, Some(of_large))));
+        let first = s.must_wrap(&WrapInfo::new(large.buffer, 1 << 20).backing(told(&large, Some(of_large))));
         s.flush(&first, 512 << 10, 4096).expect("while it lives");
         s.free_id(first.id()).unwrap();
         // The same record, another buffer: far smaller than what the old region says of itself.
-        let second =
-            s.must_wrap(&WrapInfo::new(small.buffer, 64).backing(told(&small, Some(of_small))));
-        assert_eq!(
-            second.id().as_raw()[1],
-            first.id().as_raw()[1],
-            "it has the slot"
-        );
+        let second = s.must_wrap(&WrapInfo::new(small.buffer, 64).backing(told(&small, Some(of_small))));
+        assert_eq!(second.id().as_raw()[1], first.id().as_raw()[1], "it has the slot");
         let calls = s.mock.all_calls();
         assert_eq!(s.flush(&first, 512 << 10, 4096), refusal(Stale));
         assert_eq!(s.invalidate(&first, 0, 64), refusal(Stale));
@@ -62,8 +47,7 @@ fn a_wrapped_buffer_that_was_forgotten_is_not_flushed_as_the_next_one() {
 fn a_wrapped_buffer_stays_mapped_while_it_is_flushed() {
     tiler(|s| {
         let foreign = s.foreign(1 << 16, NON_COHERENT);
-        let region =
-            s.must_wrap(&WrapInfo::new(foreign.buffer, 1 << 16).backing(told(&foreign, None)));
+        let region = s.must_wrap(&WrapInfo::new(foreign.buffer, 1 << 16).backing(told(&foreign, None)));
         let (crop, over) = (s.must_crop(&region, 4096, 8192, 4), AtomicBool::new(false));
         let (mut answers, mut flushed) = (Vec::new(), 0);
         thread::scope(|scope| {
@@ -79,13 +63,8 @@ fn a_wrapped_buffer_stays_mapped_while_it_is_flushed() {
             }
             over.store(true, Ordering::Release);
         });
-        let answered = |answer: &Result<(), GpuError>| {
-            answer.map_or_else(|error| error == NotMapped.into(), |()| true)
-        };
-        assert!(
-            answers.iter().all(answered),
-            "a flush of what is not mapped reached the device"
-        );
+        let answered = |answer: &Result<(), GpuError>| answer.map_or_else(|error| error == NotMapped.into(), |()| true);
+        assert!(answers.iter().all(answered), "a flush of what is not mapped reached the device");
         assert!(flushed > 0, "none was mapped when it was flushed");
         // That no flush was of unmapped memory the scene sees at its end.
         s.free(crop);
@@ -116,10 +95,7 @@ fn a_memory_object_of_its_own_waits_for_the_flush_that_is_under_way() {
                         break error;
                     }
                 };
-                assert!(
-                    matches!(last, GpuError::Misuse(NotMapped | Stale)),
-                    "{last}"
-                );
+                assert!(matches!(last, GpuError::Misuse(NotMapped | Stale)), "{last}");
             }
         });
         assert_eq!(s.total().regions, 0);
@@ -134,18 +110,11 @@ fn a_mapping_is_not_undone_by_id() {
         regions.push(s.must_crop(&regions[0], 256, 256, 1));
         foreign.push(s.foreign(4096, 2));
         let properties = PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT;
-        let backing = Backing {
-            properties,
-            ..told(&foreign[0], None)
-        };
+        let backing = Backing { properties, ..told(&foreign[0], None) };
         regions.push(s.must_wrap(&WrapInfo::new(foreign[0].buffer, 4096).backing(backing)));
         for region in &regions {
             let mapping = s.must_map(region);
-            assert_eq!(
-                s.unmap_id(region.id()),
-                refusal(NotMapped),
-                "it is somebody's value"
-            );
+            assert_eq!(s.unmap_id(region.id()), refusal(NotMapped), "it is somebody's value");
             // One by id beside it: that one goes, once.
             assert_eq!(s.map_id(region.id()).unwrap().as_ptr(), mapping.as_ptr());
             assert_eq!(s.must_info(region.id()).maps(), 2);
@@ -170,9 +139,7 @@ fn what_waits_for_a_mapping_by_id_goes_when_that_is_undone() {
         for id in ids {
             s.map_id(id).unwrap();
         }
-        [crop, root, bare]
-            .into_iter()
-            .for_each(|region| s.free_when_unused(region).unwrap());
+        [crop, root, bare].into_iter().for_each(|region| s.free_when_unused(region).unwrap());
         assert_eq!(s.total().regions, 2);
         for id in ids {
             assert_eq!(s.info(id).unwrap_err(), Stale);

@@ -1,4 +1,5 @@
-//! What a call costs does not follow what lives. The benches `gpu_region` and `gpu_range` measure the slowest calls, and compare with VMA.
+//! What a call costs does not follow what lives. The benches `gpu_region` and `gpu_range` measure the slowest calls,
+//! and compare with VMA.
 
 use super::*;
 
@@ -41,15 +42,8 @@ fn di1_a_region_costs_80_bytes_of_host_memory() {
 /// A slot that is reserved for a memory object is free again when the object is refused.
 #[test]
 fn refused_blocks_leave_no_slots_behind() {
-    let memory = MemoryOptions {
-        first_block: Some(1 << 20),
-        max_bytes: 2 << 20,
-        ..MemoryOptions::default()
-    };
-    let options = AllocatorOptions {
-        memory,
-        ..AllocatorOptions::default()
-    };
+    let memory = MemoryOptions { first_block: Some(1 << 20), max_bytes: 2 << 20, ..MemoryOptions::default() };
+    let options = AllocatorOptions { memory, ..AllocatorOptions::default() };
     scene(Nvidia, options, |scene| {
         let needs = |bytes| ResourceRequirements::new(bytes, 256);
         let region = scene.must_allocate(&needs(256), &any());
@@ -88,13 +82,13 @@ fn a_pool_without_blocks_frees_the_memory_of_its_nodes() {
     });
 }
 
-/// The last block is freed by a callback while the driver is called for the next one, which it refuses, or from which it unwinds.
+/// The last block is freed by a callback while the driver is called for the next one, which it refuses, or from which
+/// it unwinds.
 #[test]
 fn a_pool_that_loses_its_last_block_while_another_is_refused_frees_its_nodes() {
     for unwinds in [false, true] {
         let mock: &'static Mock = Box::leak(Box::new(mock_of(Nvidia)));
-        let gpu: &'static Gpu<'static> =
-            Box::leak(Box::new(over(mock, RecordingAllocator::system())));
+        let gpu: &'static Gpu<'static> = Box::leak(Box::new(over(mock, RecordingAllocator::system())));
         let needs = ResourceRequirements::new(256, 256);
         let many = times(4000, || gpu.allocate(&needs, &any()).unwrap());
         let with_nodes = gpu.host_bytes();
@@ -104,8 +98,7 @@ fn a_pool_that_loses_its_last_block_while_another_is_refused_frees_its_nodes() {
             if call == Allocate
                 && let Some(many) = many.lock().unwrap().take()
             {
-                many.into_iter()
-                    .for_each(|region| gpu.free(region).unwrap());
+                many.into_iter().for_each(|region| gpu.free(region).unwrap());
                 gpu.trim(u64::MAX);
                 assert!(!unwinds, "out of the driver");
             }

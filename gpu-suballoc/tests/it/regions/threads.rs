@@ -35,9 +35,7 @@ fn an_id_is_freed_once_whoever_is_first() {
             })
             .collect();
         let freed: u64 = thread::scope(|scope| {
-            let racers = times(2, || {
-                scope.spawn(|| ids.iter().filter(|id| s.free_id(**id).is_ok()).count() as u64)
-            });
+            let racers = times(2, || scope.spawn(|| ids.iter().filter(|id| s.free_id(**id).is_ok()).count() as u64));
             racers.into_iter().map(|racer| racer.join().unwrap()).sum()
         });
         assert_eq!(freed, 2000);

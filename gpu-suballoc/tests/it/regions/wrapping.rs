@@ -10,10 +10,7 @@ fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
         let owned = s.buffer(256);
         let foreign = s.foreign(4096, 1);
         let wrapped = s.must_wrap(&WrapInfo::new(foreign.buffer, 4096));
-        let crops = [
-            s.must_crop(&owned, 0, 64, 4),
-            s.must_crop(&wrapped, 0, 64, 4),
-        ];
+        let crops = [s.must_crop(&owned, 0, 64, 4), s.must_crop(&wrapped, 0, 64, 4)];
         // No arm for "anything else": one more kind of ownership would not compile.
         let letter = |ownership| match ownership {
             Ownership::Owned => 'o',
@@ -28,11 +25,7 @@ fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
             [&owned, &wrapped, &crops[0]].map(|region| letter(s.must_info(region.id()).ownership)),
             ['o', 'w', 'c']
         );
-        let of_root = [
-            wrapped.buffer(),
-            crops[1].buffer(),
-            s.must_info(crops[1].id()).buffer,
-        ];
+        let of_root = [wrapped.buffer(), crops[1].buffer(), s.must_info(crops[1].id()).buffer];
         assert_eq!(of_root, [Some(foreign.buffer); 3]);
         assert_eq!(crops[0].buffer(), owned.buffer());
         assert_ne!(owned.buffer(), None);
@@ -59,8 +52,7 @@ fn h36_a_wrap_that_is_refused_leaves_no_tables_for_other_calls_to_fill() {
         // More than the slots that are there, so that tables are filled.
         live.extend((0..200).map(|_| gpu.allocate(&bytes(64), &any()).unwrap()));
         let bytes = gpu.host_bytes();
-        live.into_iter()
-            .for_each(|region| gpu.free(region).unwrap());
+        live.into_iter().for_each(|region| gpu.free(region).unwrap());
         bytes
     };
     assert_eq!(bytes_of_many(true), bytes_of_many(false));
@@ -77,26 +69,12 @@ fn h36_a_wrap_that_is_refused_leaves_no_tables_for_other_calls_to_fill() {
 fn h37_what_is_known_of_a_buffers_size_is_a_bound() {
     nvidia(|s| {
         let foreign = s.foreign(4096, 1);
-        let known = WrapInfo {
-            buffer_size: Some(foreign.size),
-            size: None,
-            ..WrapInfo::new(foreign.buffer, 0)
-        };
+        let known = WrapInfo { buffer_size: Some(foreign.size), size: None, ..WrapInfo::new(foreign.buffer, 0) };
         let rest = s.must_wrap(&known.offset(4000));
         assert_eq!(rest.size(), 96);
         s.free(rest);
-        for (offset, size) in [
-            (0, 4097),
-            (4096, 1),
-            (4095, 2),
-            (u64::MAX, 1),
-            (u64::MAX, u64::MAX),
-            (1, u64::MAX),
-        ] {
-            let info = WrapInfo {
-                size: Some(size),
-                ..known.offset(offset)
-            };
+        for (offset, size) in [(0, 4097), (4096, 1), (4095, 2), (u64::MAX, 1), (u64::MAX, u64::MAX), (1, u64::MAX)] {
+            let info = WrapInfo { size: Some(size), ..known.offset(offset) };
             assert_eq!(s.wrap(&info), refusal(Outside), "{offset} {size}");
         }
         assert_eq!(s.wrap(&known.offset(5000)), refusal(Outside));
@@ -122,13 +100,7 @@ fn h37_what_is_known_of_a_buffers_size_is_a_bound() {
         let unknown = WrapInfo::new(foreign.buffer, 1 << 40);
         s.free(s.must_wrap(&unknown));
         assert_eq!(s.wrap(&unknown.offset(u64::MAX)), refusal(Outside));
-        assert_eq!(
-            s.wrap(&WrapInfo {
-                size: None,
-                ..unknown
-            }),
-            refusal(ZeroSize)
-        );
+        assert_eq!(s.wrap(&WrapInfo { size: None, ..unknown }), refusal(ZeroSize));
     });
 }
 
@@ -159,36 +131,21 @@ fn h44_a_misaligned_offset_is_an_aligned_base_and_an_index() {
                     let descriptor = s.descriptor(region, 4, DescriptorUse::Storage).unwrap();
                     assert_eq!(descriptor.buffer, foreign.buffer);
                     assert_eq!(descriptor.offset % alignment, 0, "{profile:?} {offset}");
-                    assert_eq!(
-                        descriptor.offset + descriptor.index * 4,
-                        region.copy_offset()
-                    );
+                    assert_eq!(descriptor.offset + descriptor.index * 4, region.copy_offset());
                     assert_eq!(
                         descriptor.offset + descriptor.range,
                         region.copy_offset() + region.size(),
                         "to the region's end"
                     );
-                    assert!(
-                        descriptor.index * 4 < alignment,
-                        "no further back than it must"
-                    );
+                    assert!(descriptor.index * 4 < alignment, "no further back than it must");
                 }
                 s.free(crop);
                 s.free(wrapped);
             }
             let odd = s.must_wrap(&WrapInfo::new(foreign.buffer, 512).offset(1));
-            assert_eq!(
-                s.descriptor(&odd, 4, DescriptorUse::Uniform),
-                Err(NoDescriptorOffset)
-            );
-            assert_eq!(
-                s.descriptor(&odd, 0, DescriptorUse::Texel),
-                Err(ZeroElement)
-            );
-            assert_eq!(
-                s.descriptor(&odd, 1, DescriptorUse::Texel).unwrap().index,
-                1
-            );
+            assert_eq!(s.descriptor(&odd, 4, DescriptorUse::Uniform), Err(NoDescriptorOffset));
+            assert_eq!(s.descriptor(&odd, 0, DescriptorUse::Texel), Err(ZeroElement));
+            assert_eq!(s.descriptor(&odd, 1, DescriptorUse::Texel).unwrap().index, 1);
             s.free(odd);
         });
     }
@@ -221,20 +178,10 @@ fn wrapped_bytes_overflow_is_refused_and_nothing_is_left() {
         };
         // Often enough that a slot lost with each would be missed.
         for size in [101, 1 << 63, u64::MAX].into_iter().cycle().take(300) {
-            let info = WrapInfo::new(buffer, size)
-                .backing(backing)
-                .name("too much")
-                .tag(1);
+            let info = WrapInfo::new(buffer, size).backing(backing).name("too much").tag(1);
             let short_by = size - 100;
-            assert_eq!(
-                s.wrap(&info).unwrap_err(),
-                Limit::WrappedBytes { short_by }.into()
-            );
-            assert_eq!(
-                (s.stats(), s.host.total().live_blocks),
-                (before, host),
-                "as it was"
-            );
+            assert_eq!(s.wrap(&info).unwrap_err(), Limit::WrappedBytes { short_by }.into());
+            assert_eq!((s.stats(), s.host.total().live_blocks), (before, host), "as it was");
         }
         let rest = s.must_wrap(&WrapInfo::new(buffer, 100));
         assert_eq!(s.total().wrapped_bytes, u64::MAX);
@@ -262,30 +209,17 @@ fn a_wrap_that_names_the_allocators_own_memory_is_refused_with_the_remedy() {
             let memory_size = s.mock.memory(memory).unwrap().request.size;
             let mapping = s.must_map(&region);
             for mapped in [None, NonNull::new(mapping.as_ptr())] {
-                let backing = Backing {
-                    memory,
-                    offset: region.offset(),
-                    memory_size,
-                    properties: VISIBLE,
-                    mapped,
-                };
-                let wrapped =
-                    s.wrap(&WrapInfo::new(buffer, 4096).backing(backing))
-                        .map(|wrapped| {
-                            // What it led to.
-                            drop(s.map(&wrapped));
-                            s.free(wrapped);
-                        });
+                let backing = Backing { memory, offset: region.offset(), memory_size, properties: VISIBLE, mapped };
+                let wrapped = s.wrap(&WrapInfo::new(buffer, 4096).backing(backing)).map(|wrapped| {
+                    // What it led to.
+                    drop(s.map(&wrapped));
+                    s.free(wrapped);
+                });
                 assert_eq!(wrapped, refusal(OwnMemory));
             }
             // Said not to be visible it is never mapped, and so not twice.
-            let backing = Backing {
-                memory,
-                offset: region.offset(),
-                memory_size,
-                properties: PropertyFlags::NONE,
-                mapped: None,
-            };
+            let backing =
+                Backing { memory, offset: region.offset(), memory_size, properties: PropertyFlags::NONE, mapped: None };
             let wrapped = s.must_wrap(&WrapInfo::new(buffer, 4096).backing(backing));
             assert!(s.map(&wrapped).is_err());
             s.free(wrapped);
@@ -300,13 +234,8 @@ fn a_wrap_that_names_the_allocators_own_memory_is_refused_with_the_remedy() {
         }
         // Another allocator's memory is the application's here.
         let foreign = s.foreign(4096, 2);
-        let backing = Backing {
-            memory: foreign.memory,
-            offset: 0,
-            memory_size: 4096,
-            properties: VISIBLE,
-            mapped: None,
-        };
+        let backing =
+            Backing { memory: foreign.memory, offset: 0, memory_size: 4096, properties: VISIBLE, mapped: None };
         let wrapped = s.must_wrap(&WrapInfo::new(foreign.buffer, 4096).backing(backing));
         drop(s.must_map(&wrapped));
         s.free(wrapped);

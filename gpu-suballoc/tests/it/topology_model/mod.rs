@@ -39,7 +39,7 @@ fn the_seeds_meet_everything() {
 /// 4 * 10^4 operations; with `STEWARD_LONG` (for release builds) 10^7.
 #[test]
 fn i1_i6_i7_i21_i22_i23_i24_i27_i29_i31_i32_i33_i37_i39_i41_i43_i44_i46_iw3_iw5_iw6_iw8_iw9_iw10_groups_are_the_lists()
- {
+{
     replay("topology_ops", 200, |bytes| run(bytes).0);
     let (tried, long) = random_of_both("topology_ops", [512, 16 << 10], 20_000, run);
     tried.assert_at_least(if long { 100 } else { 1 }, 0..0, &EVENTS);

@@ -50,11 +50,7 @@ pub(crate) fn signal_name(signal: i32) -> String {
         libc::SIGSYS => "SIGSYS",
         _ => {
             let first = libc::SIGRTMIN();
-            return if signal >= first {
-                format!("SIGRTMIN+{}", signal - first)
-            } else {
-                format!("signal {signal}")
-            };
+            return if signal >= first { format!("SIGRTMIN+{}", signal - first) } else { format!("signal {signal}") };
         }
     };
     name.to_owned()

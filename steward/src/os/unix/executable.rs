@@ -63,10 +63,7 @@ pub(crate) fn why_no_meter(program: &Path) -> Option<String> {
     if let (Some(own), Some(theirs)) = (own, head(&file))
         && is_other_architecture(&own, &theirs)
     {
-        return Some(format!(
-            "{} is for another architecture than the meter",
-            file.display()
-        ));
+        return Some(format!("{} is for another architecture than the meter", file.display()));
     }
     // The dynamic linker's table of names ends each with 0, whether the runtime is in the file or in a library.
     let bytes = fs::read(&file).ok()?;
@@ -83,9 +80,7 @@ fn find(program: &Path) -> Option<PathBuf> {
         return Some(program.to_owned());
     }
     let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file())
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 fn head(file: &Path) -> Option<Head> {

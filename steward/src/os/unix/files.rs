@@ -16,10 +16,7 @@ pub(crate) const FALLBACK_FOLDER: &str = "/tmp";
 
 /// Other users cannot read it.
 pub(crate) fn private_folder(prefix: &str, parent: &Path) -> io::Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix(prefix)
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir_in(parent)
+    tempfile::Builder::new().prefix(prefix).permissions(Permissions::from_mode(0o700)).tempdir_in(parent)
 }
 
 /// Every terminal takes escape sequences.

@@ -1,7 +1,8 @@
 //! A process that shows whether a signal was sent to the whole process group.
 //!
-//! It is in this process's group and blocks all signals, so that one that was sent to the group stays pending in it, where `/proc` shows it.
-//! It has its own name and arguments, so that a search for this process by either does not find it.
+//! It is in this process's group and blocks all signals, so that one that was sent to the group stays pending in it,
+//! where `/proc` shows it. It has its own name and arguments, so that a search for this process by either does not find
+//! it.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -13,7 +14,8 @@ use super::signals::{change_mask, set_mask};
 /// The command's argument is the number of the process that the probe belongs to.
 pub(super) const PROBE_COMMAND: &str = "signal-probe";
 
-/// The kernel sends to a group's newest process first, so that the probe has a signal before this process has it. Elsewhere it may be later.
+/// The kernel sends to a group's newest process first, so that the probe has a signal before this process has it.
+/// Elsewhere it may be later.
 const GRACE: Duration = Duration::from_millis(20);
 
 pub(super) struct GroupProbe(Child);
@@ -56,9 +58,7 @@ impl GroupProbe {
 }
 
 fn pending(status: &str) -> Option<u64> {
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix("ShdPnd:"))?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"))?;
     u64::from_str_radix(mask.trim(), 16).ok()
 }
 

@@ -27,10 +27,7 @@ impl LoadedFiles {
 
     pub(crate) fn file_of(&self, address: *const c_void) -> Option<&str> {
         let at = address.addr();
-        let part = self
-            .0
-            .iter()
-            .find(|part| (part.from..part.to).contains(&at));
+        let part = self.0.iter().find(|part| (part.from..part.to).contains(&at));
         part.map(|part| part.file.as_str())
     }
 
@@ -40,9 +37,7 @@ impl LoadedFiles {
         files.sort_unstable();
         files.dedup();
         let files = files.into_iter().filter(|file| Some(*file) != loader);
-        files
-            .filter_map(|file| Some((self.kind(file)?, file.to_owned())))
-            .collect()
+        files.filter_map(|file| Some((self.kind(file)?, file.to_owned()))).collect()
     }
 
     /// Functions of libraries that this one needs do not count.
@@ -75,11 +70,7 @@ fn part(line: &str) -> Option<LoadedPart> {
     let (from, to) = range.split_once('-')?;
     let file = rest.get(rest.find('/')?..)?;
     let number = |text| usize::from_str_radix(text, 16).ok();
-    file.contains(".so").then_some(LoadedPart {
-        from: number(from)?,
-        to: number(to)?,
-        file: file.to_owned(),
-    })
+    file.contains(".so").then_some(LoadedPart { from: number(from)?, to: number(to)?, file: file.to_owned() })
 }
 
 #[cfg(test)]
@@ -89,18 +80,9 @@ mod tests {
     #[test]
     fn lines_about_libraries_are_read() {
         let line = "7f10-7f20 r-xp 00000000 08:01 77                     /usr/lib/lib x.so.1";
-        let expected = LoadedPart {
-            from: 0x7f10,
-            to: 0x7f20,
-            file: "/usr/lib/lib x.so.1".to_owned(),
-        };
+        let expected = LoadedPart { from: 0x7f10, to: 0x7f20, file: "/usr/lib/lib x.so.1".to_owned() };
         assert_eq!(part(line), Some(expected.clone()));
-        for other in [
-            "",
-            "7f10-7f20 r-xp 0 0 0 [stack]",
-            "7f10-7f20 rw-p 0 0 0 ",
-            "x-y r 0 0 0 /a.so",
-        ] {
+        for other in ["", "7f10-7f20 r-xp 0 0 0 [stack]", "7f10-7f20 rw-p 0 0 0 ", "x-y r 0 0 0 /a.so"] {
             assert_eq!(part(other), None, "{other}");
         }
         let files = LoadedFiles(vec![expected]);

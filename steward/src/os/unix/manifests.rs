@@ -19,9 +19,7 @@ pub(crate) fn drivers(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBu
 
 pub(crate) fn layers(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let roots = roots(variable).into_iter();
-    roots
-        .flat_map(|root| [EXPLICIT, IMPLICIT].map(|name| root.join(name)))
-        .collect()
+    roots.flat_map(|root| [EXPLICIT, IMPLICIT].map(|name| root.join(name))).collect()
 }
 
 pub(crate) fn explicit_layers(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
@@ -34,10 +32,7 @@ pub(crate) fn explicit_layers(variable: &dyn Fn(&str) -> Option<OsString>) -> Ve
 fn roots(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let home = variable("HOME").map(PathBuf::from);
     let below_home = |name: &str, usual: &str| {
-        variable(name)
-            .map(PathBuf::from)
-            .or_else(|| home.as_ref().map(|home| home.join(usual)))
-            .into_iter()
+        variable(name).map(PathBuf::from).or_else(|| home.as_ref().map(|home| home.join(usual))).into_iter()
     };
     let several = |name: &str, usual: &str| paths(&variable(name).unwrap_or_else(|| usual.into()));
     below_home("XDG_CONFIG_HOME", ".config")
@@ -55,11 +50,7 @@ mod tests {
     use super::*;
 
     fn with<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
-        |name| {
-            set.iter()
-                .find(|(set, _)| *set == name)
-                .map(|(_, value)| value.into())
-        }
+        |name| set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.into())
     }
 
     #[test]
@@ -79,12 +70,8 @@ mod tests {
 
     #[test]
     fn without_a_home_the_systems_places_remain() {
-        let found = drivers(&with(&[
-            ("XDG_CONFIG_DIRS", "/x:/y"),
-            ("XDG_DATA_DIRS", "/z"),
-        ]));
-        let expected = ["/x", "/y", "/usr/local/etc", "/etc", "/z"]
-            .map(|root| Path::new(root).join("vulkan/icd.d"));
+        let found = drivers(&with(&[("XDG_CONFIG_DIRS", "/x:/y"), ("XDG_DATA_DIRS", "/z")]));
+        let expected = ["/x", "/y", "/usr/local/etc", "/etc", "/z"].map(|root| Path::new(root).join("vulkan/icd.d"));
         assert_eq!(found, expected);
     }
 }

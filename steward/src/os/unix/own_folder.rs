@@ -1,7 +1,7 @@
 //! Whose a folder of this program is.
 //!
-//! Its process has provably ended where the folder is this user's alone, its note names this boot and PID namespace, no process has it locked
-//! (its own does, until it ends), and no process that may have been started with it is alive.
+//! Its process has provably ended where the folder is this user's alone, its note names this boot and PID namespace, no
+//! process has it locked (its own does, until it ends), and no process that may have been started with it is alive.
 
 #![forbid(unsafe_code)]
 
@@ -53,8 +53,7 @@ fn stale(folder: &Path) -> Option<File> {
         return None;
     }
     let is_same_place = fs::read(folder.join(NOTE)).ok()? == namespace();
-    let is_used = has_living_state(folder)
-        || processes().any(|process| may_use(process, folder, &metadata, user));
+    let is_used = has_living_state(folder) || processes().any(|process| may_use(process, folder, &metadata, user));
     (is_same_place && !is_used).then_some(held)
 }
 
@@ -91,10 +90,7 @@ fn names_folder(process: u32, folder: &Path) -> Option<bool> {
 fn users(process: u32) -> Option<Vec<u32>> {
     let status = text_of(process, "status");
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    users
-        .split_whitespace()
-        .map(|user| user.parse().ok())
-        .collect()
+    users.split_whitespace().map(|user| user.parse().ok()).collect()
 }
 
 fn namespace() -> Vec<u8> {
@@ -106,21 +102,11 @@ fn namespace() -> Vec<u8> {
 /// A process counts if it was started with the folder in its environment, or has a state file in it.
 pub(crate) fn processes_of(folder: &Path) -> Vec<u32> {
     let has_state = has_living_state(folder);
-    let maps_state = |process| {
-        has_state
-            && mapped(process)
-                .iter()
-                .any(|file| file.path.starts_with(folder))
-    };
+    let maps_state = |process| has_state && mapped(process).iter().any(|file| file.path.starts_with(folder));
     let others = processes().filter(|process| *process != process::id());
-    others
-        .filter(|process| names_folder(*process, folder).unwrap_or(false) || maps_state(*process))
-        .collect()
+    others.filter(|process| names_folder(*process, folder).unwrap_or(false) || maps_state(*process)).collect()
 }
 
 fn open_folder(folder: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
-        .open(folder)
+    OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(folder)
 }

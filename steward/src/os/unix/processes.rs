@@ -27,10 +27,8 @@ pub(crate) fn processes() -> impl Iterator<Item = u32> {
 
 /// A process counts if it has the layer mapped; `None` selects all.
 pub(crate) fn with_layer(named: Option<&str>) -> Vec<u32> {
-    let is_named = |process: &u32| {
-        named
-            .is_none_or(|name| name.parse() == Ok(*process) || names(*process).any(|it| it == name))
-    };
+    let is_named =
+        |process: &u32| named.is_none_or(|name| name.parse() == Ok(*process) || names(*process).any(|it| it == name));
     // As code: a linker may write the library.
     let is_layer = |line: &str| line.contains(LIBRARY) && line.contains(" r-xp ");
     let has_layer = |process: &u32| text_of(*process, "maps").lines().any(is_layer);
@@ -64,21 +62,14 @@ fn thread_name(process: u32) -> Option<String> {
     Some(EscapedName(name.trim_ascii_end()).to_string())
 }
 
-/// A user may know a process by the name of its executable, by that of its main thread, and by the one it was started by.
+/// A user may know a process by the name of its executable, by that of its main thread, and by the one it was started
+/// by.
 fn names(process: u32) -> impl Iterator<Item = String> {
     let arguments = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-    let first = arguments
-        .split(|byte| *byte == 0)
-        .next()
-        .unwrap_or_default();
-    let started_by = Path::new(OsStr::from_bytes(first))
-        .file_name()
-        .unwrap_or_default();
-    let names = [
-        executable(process),
-        thread_name(process).unwrap_or_default(),
-        EscapedName(started_by.as_bytes()).to_string(),
-    ];
+    let first = arguments.split(|byte| *byte == 0).next().unwrap_or_default();
+    let started_by = Path::new(OsStr::from_bytes(first)).file_name().unwrap_or_default();
+    let names =
+        [executable(process), thread_name(process).unwrap_or_default(), EscapedName(started_by.as_bytes()).to_string()];
     names.into_iter().filter(|name| !name.is_empty())
 }
 
@@ -95,9 +86,7 @@ pub(crate) fn own_number(process: u32) -> u64 {
 }
 
 fn innermost(status: &str) -> Option<u64> {
-    let numbers = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_whitespace().last()?.parse().ok()
 }
 
@@ -133,9 +122,7 @@ pub(crate) fn is_running(process: u32) -> bool {
 
 fn state_letter(process: u32) -> Option<char> {
     let status = text_of(process, "status");
-    let state = status
-        .lines()
-        .find_map(|line| line.strip_prefix("State:"))?;
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"))?;
     state.trim_start().chars().next()
 }
 
@@ -172,20 +159,17 @@ pub(crate) fn named_file(process: u32, name: &str, number: u64) -> Option<PathBu
     Some(PathBuf::from(format!("/proc/{process}/cwd")).join(file))
 }
 
-/// A file that the process has mapped comes first: programs that change their title, such as chromium, overwrite the environment that others
-/// see, and a file that an earlier process with the number has left is mapped by nobody.
+/// A file that the process has mapped comes first: programs that change their title, such as chromium, overwrite the
+/// environment that others see, and a file that an earlier process with the number has left is mapped by nobody.
 pub(crate) fn state_of(process: u32) -> Option<PathBuf> {
     let mapped = mapped(process);
     let folder = default_folder().into_iter();
     let names = mapped.iter().map(|file| file.path.clone());
-    let mut files = names
-        .chain(folder.map(|folder| folder.join(process.to_string())))
-        .chain(named_file(process, "STATE", 1));
+    let mut files =
+        names.chain(folder.map(|folder| folder.join(process.to_string()))).chain(named_file(process, "STATE", 1));
     files.find(|file| {
         // Devices are mapped as well, and opening one may do something.
-        let is_mapped = |found: Metadata| {
-            found.is_file() && mapped.iter().any(|file| file.inode == found.ino())
-        };
+        let is_mapped = |found: Metadata| found.is_file() && mapped.iter().any(|file| file.inode == found.ino());
         fs::metadata(file).is_ok_and(is_mapped)
             && state_file::read(file).is_ok_and(|state| state.process == own_number(process))
     })
@@ -205,10 +189,7 @@ pub(crate) fn mapped(process: u32) -> Vec<MappedFile> {
     let maps = text_of(process, "maps");
     let shared = maps.lines().filter(|line| line.contains(" rw-s "));
     let files = shared.filter_map(|line| {
-        Some(MappedFile {
-            inode: line.split_whitespace().nth(4)?.parse().ok()?,
-            path: line[line.find('/')?..].into(),
-        })
+        Some(MappedFile { inode: line.split_whitespace().nth(4)?.parse().ok()?, path: line[line.find('/')?..].into() })
     });
     files.collect()
 }

@@ -1,5 +1,5 @@
-//! The signals that end programs, while a child runs: this process passes on those that the child did not get, waits for the child, and only
-//! then ends, so that it can report and remove its temporary files.
+//! The signals that end programs, while a child runs: this process passes on those that the child did not get, waits
+//! for the child, and only then ends, so that it can report and remove its temporary files.
 //!
 //! ```text
 //!   terminal, kill -- -GROUP ---> the whole process group, also the child          nothing to pass on
@@ -48,8 +48,9 @@ static NOTES: AtomicI32 = AtomicI32::new(-1);
 /// The reading end. Locked by the one holder of the process's signals.
 static HOLDER: Mutex<Option<PipeReader>> = Mutex::new(None);
 
-/// The process's signals, held until this is dropped. One holder at a time; another one waits. A signal that has a handler already is not held:
-/// it does not end the process. With a helper, one that came after the last [`interrupted`](HeldSignals::interrupted) is raised again on drop.
+/// The process's signals, held until this is dropped. One holder at a time; another one waits. A signal that has a
+/// handler already is not held: it does not end the process. With a helper, one that came after the last
+/// [`interrupted`](HeldSignals::interrupted) is raised again on drop.
 pub(crate) struct HeldSignals {
     kind: ChildKind,
     notes: MutexGuard<'static, Option<PipeReader>>,
@@ -62,7 +63,8 @@ pub(crate) struct HeldSignals {
 }
 
 impl HeldSignals {
-    /// The signals are held also after a child's end, so that a second one does not end this process before it has reported.
+    /// The signals are held also after a child's end, so that a second one does not end this process before it has
+    /// reported.
     pub(crate) fn new(kind: ChildKind) -> io::Result<Self> {
         let mut notes = HOLDER.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.is_none() {
@@ -136,7 +138,8 @@ impl HeldSignals {
         child
     }
 
-    /// Passes on the signals that the child did not get. After the time limit the child is killed, and the result is `None`.
+    /// Passes on the signals that the child did not get. After the time limit the child is killed, and the result is
+    /// `None`.
     pub(crate) fn wait(
         &mut self,
         child: &mut Child,
@@ -168,11 +171,11 @@ impl HeldSignals {
         }
     }
 
-    /// A signal that has arrived, also after a child's end, is an error, since whoever sent it wants this process to end.
+    /// A signal that has arrived, also after a child's end, is an error, since whoever sent it wants this process to
+    /// end.
     pub(crate) fn interrupted(&mut self) -> Result<(), HelperError> {
         self.last = self.arrived().last().map(|note| note.0).or(self.last);
-        self.last
-            .map_or(Ok(()), |signal| Err(HelperError::Interrupted(signal)))
+        self.last.map_or(Ok(()), |signal| Err(HelperError::Interrupted(signal)))
     }
 
     /// `SIGQUIT` ends this process again, in case it reports for too long.
@@ -197,8 +200,7 @@ impl HeldSignals {
         // When a terminal closes, the kernel hangs up on the leader of its session alone.
         // SAFETY: asks for a number.
         let is_leader = std::process::id() == unsafe { libc::getsid(0) }.cast_unsigned();
-        let is_for_all =
-            is_by_kernel && OF_TERMINAL.contains(&signal) && !(signal == libc::SIGHUP && is_leader);
+        let is_for_all = is_by_kernel && OF_TERMINAL.contains(&signal) && !(signal == libc::SIGHUP && is_leader);
         is_in_group && (is_for_all || self.probe.as_mut().is_some_and(|probe| probe.got(signal)))
     }
 
@@ -206,14 +208,8 @@ impl HeldSignals {
         let Some(reader) = self.notes.as_ref() else {
             return;
         };
-        let timeout = limit.map_or(-1, |limit| {
-            i32::try_from(limit.min(PAUSE).as_millis()).unwrap_or(0)
-        });
-        let mut poll = libc::pollfd {
-            fd: reader.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
+        let timeout = limit.map_or(-1, |limit| i32::try_from(limit.min(PAUSE).as_millis()).unwrap_or(0));
+        let mut poll = libc::pollfd { fd: reader.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one struct. An interruption is as good as a note.
         unsafe { libc::poll(&raw mut poll, 1, timeout) };
     }
@@ -225,12 +221,8 @@ impl HeldSignals {
             // It ends with an error, because the pipe has no more for now.
             let _ = reader.read_to_end(&mut notes);
         }
-        let signals = notes
-            .into_iter()
-            .map(|note| (i32::from(note & !BY_KERNEL), note & BY_KERNEL != 0));
-        signals
-            .filter(|(signal, _)| ENDING.contains(signal))
-            .collect()
+        let signals = notes.into_iter().map(|note| (i32::from(note & !BY_KERNEL), note & BY_KERNEL != 0));
+        signals.filter(|(signal, _)| ENDING.contains(signal)).collect()
     }
 }
 
@@ -262,11 +254,7 @@ pub(crate) fn start_bound(
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         // It may have ended before.
         // SAFETY: asks for a number.
-        if unsafe { libc::getppid() } == parent {
-            Ok(())
-        } else {
-            Err(io::Error::from_raw_os_error(libc::ESRCH))
-        }
+        if unsafe { libc::getppid() } == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
     // SAFETY: the closure makes two system calls and nothing else.
     unsafe { command.pre_exec(bind) };
@@ -287,7 +275,8 @@ pub(crate) fn end_by(signal: i32) -> ! {
     std::process::exit(128 + signal)
 }
 
-/// A write beyond the limit of file sizes becomes an error instead of this process's end. Children are ended by it as before.
+/// A write beyond the limit of file sizes becomes an error instead of this process's end. Children are ended by it as
+/// before.
 pub(crate) fn survive_file_limit() {
     extern "C" fn ignore(_: i32) {}
 
@@ -311,13 +300,7 @@ extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
     let is_by_kernel = unsafe { (*info).si_code } > 0;
     let note = signal as u8 | if is_by_kernel { BY_KERNEL } else { 0 };
     // SAFETY: one byte. The pipe does not block.
-    unsafe {
-        libc::write(
-            NOTES.load(Ordering::Relaxed),
-            (&raw const note).cast(),
-            size_of_val(&note),
-        )
-    };
+    unsafe { libc::write(NOTES.load(Ordering::Relaxed), (&raw const note).cast(), size_of_val(&note)) };
     // SAFETY: the address of this thread's error number.
     unsafe { *error = before };
 }
@@ -431,9 +414,7 @@ mod tests {
             TICKS.fetch_add(1, Ordering::Relaxed);
         }
 
-        if let Some(status) =
-            alone("os::system::signals::tests::a_signal_with_a_handler_is_not_held")
-        {
+        if let Some(status) = alone("os::system::signals::tests::a_signal_with_a_handler_is_not_held") {
             assert!(status.success(), "{status}");
             return;
         }
@@ -451,9 +432,7 @@ mod tests {
 
     #[test]
     fn a_signal_after_the_last_question_is_not_lost() {
-        if let Some(status) =
-            alone("os::system::signals::tests::a_signal_after_the_last_question_is_not_lost")
-        {
+        if let Some(status) = alone("os::system::signals::tests::a_signal_after_the_last_question_is_not_lost") {
             assert_eq!(status.signal(), Some(libc::SIGTERM), "{status}");
             return;
         }

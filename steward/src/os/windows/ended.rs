@@ -1,4 +1,5 @@
-//! How a process ended: an exit code that an exception gives says which one it was. Such a code is "the signal" elsewhere in the program.
+//! How a process ended: an exit code that an exception gives says which one it was. Such a code is "the signal"
+//! elsewhere in the program.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +14,8 @@ const FAIL_FAST: i32 = 0xC000_0409_u32.cast_signed();
 
 pub(crate) fn ended_by(status: ExitStatus) -> Option<i32> {
     let code = status.code()?;
-    // Errors of the system's own facilities, its four warnings about instructions, and the exception of C++. A program may exit with -1.
+    // Errors of the system's own facilities, its four warnings about instructions, and the exception of C++. A program
+    // may exit with -1.
     let is_exception = matches!(
         code.cast_unsigned(),
         0x8000_0001..=0x8000_0004 | 0xC000_0000..=0xCFFF_FFFF | 0xE06D_7363

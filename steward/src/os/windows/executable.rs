@@ -9,8 +9,8 @@ use std::ptr;
 
 use vk_report::files;
 use windows_sys::Win32::Security::{
-    GetSidSubAuthority, GetSidSubAuthorityCount, GetTokenInformation, TOKEN_MANDATORY_LABEL,
-    TOKEN_QUERY, TokenIntegrityLevel,
+    GetSidSubAuthority, GetSidSubAuthorityCount, GetTokenInformation, TOKEN_MANDATORY_LABEL, TOKEN_QUERY,
+    TokenIntegrityLevel,
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
@@ -93,8 +93,7 @@ fn find(program: &Path) -> Option<PathBuf> {
         return names.into_iter().find(|file| file.is_file());
     }
     let path = env::var_os("PATH")?;
-    let mut files =
-        env::split_paths(&path).flat_map(|folder| names.clone().map(|it| folder.join(it)));
+    let mut files = env::split_paths(&path).flat_map(|folder| names.clone().map(|it| folder.join(it)));
     files.find(|file| file.is_file())
 }
 
@@ -107,11 +106,7 @@ fn with_exe(program: &Path) -> PathBuf {
 /// The machine of a PE file. `None` for a script.
 fn machine(file: &Path) -> Option<u16> {
     let mut head = Vec::new();
-    files::open(file)
-        .ok()?
-        .take(1 << 12)
-        .read_to_end(&mut head)
-        .ok()?;
+    files::open(file).ok()?.take(1 << 12).read_to_end(&mut head).ok()?;
     if !head.starts_with(b"MZ") {
         return None;
     }

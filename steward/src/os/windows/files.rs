@@ -9,9 +9,7 @@ use std::path::Path;
 use std::ptr;
 
 use tempfile::TempDir;
-use windows_sys::Win32::System::Console::{
-    ENABLE_VIRTUAL_TERMINAL_PROCESSING, GetConsoleMode, SetConsoleMode,
-};
+use windows_sys::Win32::System::Console::{ENABLE_VIRTUAL_TERMINAL_PROCESSING, GetConsoleMode, SetConsoleMode};
 use windows_sys::Win32::System::Pipes::PeekNamedPipe;
 
 /// Between the entries of the loader's lists.
@@ -55,17 +53,8 @@ pub(crate) fn read_available(output: &PipeReader, at_once: u64, bytes: &mut Vec<
     let mut available = 0;
     // SAFETY: an open pipe, and a place for the number alone.
     unsafe {
-        PeekNamedPipe(
-            output.as_raw_handle(),
-            ptr::null_mut(),
-            0,
-            ptr::null_mut(),
-            &raw mut available,
-            ptr::null_mut(),
-        )
+        PeekNamedPipe(output.as_raw_handle(), ptr::null_mut(), 0, ptr::null_mut(), &raw mut available, ptr::null_mut())
     };
     // Without a writer there is an error, and nothing more comes.
-    let _ = { output }
-        .take(at_once.min(available.into()))
-        .read_to_end(bytes);
+    let _ = { output }.take(at_once.min(available.into())).read_to_end(bytes);
 }

@@ -4,9 +4,7 @@ use std::ffi::{CStr, c_void};
 
 use windows_sys::Win32::Foundation::HMODULE;
 use windows_sys::Win32::System::LibraryLoader::{GetModuleFileNameW, GetProcAddress};
-use windows_sys::Win32::System::ProcessStatus::{
-    K32EnumProcessModules, K32GetModuleInformation, MODULEINFO,
-};
+use windows_sys::Win32::System::ProcessStatus::{K32EnumProcessModules, K32GetModuleInformation, MODULEINFO};
 use windows_sys::Win32::System::Threading::GetCurrentProcess;
 
 use super::text::from_wide;
@@ -48,9 +46,7 @@ impl LoadedFiles {
     /// Each part is listed once; `loader` is neither a driver nor a layer.
     pub(crate) fn vulkan_parts(&self, loader: Option<&str>) -> Vec<(VulkanPart, String)> {
         let others = self.0.iter().filter(|part| Some(&*part.file) != loader);
-        let mut parts: Vec<_> = others
-            .filter_map(|part| Some((kind(part)?, part.file.clone())))
-            .collect();
+        let mut parts: Vec<_> = others.filter_map(|part| Some((kind(part)?, part.file.clone()))).collect();
         parts.sort_by(|(_, one), (_, other)| one.cmp(other));
         parts
     }
@@ -66,14 +62,7 @@ fn module(address: usize) -> Option<LoadedModule> {
     // SAFETY: always the same number.
     let own = unsafe { GetCurrentProcess() };
     // SAFETY: a module of this process, and room for what is told of it.
-    let told = unsafe {
-        K32GetModuleInformation(
-            own,
-            handle(address),
-            &raw mut about,
-            size_of::<MODULEINFO>() as u32,
-        )
-    };
+    let told = unsafe { K32GetModuleInformation(own, handle(address), &raw mut about, size_of::<MODULEINFO>() as u32) };
     // SAFETY: a module of this process, and so much room.
     let units = unsafe { GetModuleFileNameW(handle(address), path.as_mut_ptr(), MAX_PATH as u32) };
     (told != 0 && units != 0).then(|| LoadedModule {

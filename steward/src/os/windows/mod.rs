@@ -1,4 +1,5 @@
-//! Windows: events of the console, exit codes that are exceptions, the registry, and processes as a snapshot shows them.
+//! Windows: events of the console, exit codes that are exceptions, the registry, and processes as a snapshot shows
+//! them.
 
 /// What the program lacks on this system, below the help of `run`.
 pub(crate) const NOT_HERE: &str = "

@@ -1,5 +1,5 @@
-//! Whose a folder of this program is: its process has ended where nobody has the folder's note open, and no living process has a state file in
-//! the folder.
+//! Whose a folder of this program is: its process has ended where nobody has the folder's note open, and no living
+//! process has a state file in the folder.
 
 #![forbid(unsafe_code)]
 
@@ -25,10 +25,7 @@ pub(crate) fn hold(folder: &Path) -> io::Result<File> {
 }
 
 pub(crate) fn remove_if_stale(folder: &Path) {
-    let note = OpenOptions::new()
-        .write(true)
-        .share_mode(0)
-        .open(folder.join(NOTE));
+    let note = OpenOptions::new().write(true).share_mode(0).open(folder.join(NOTE));
     if let Ok(note) = note
         && !has_living_state(folder)
     {
@@ -58,7 +55,5 @@ pub(super) fn states(folder: &Path) -> impl Iterator<Item = (u32, PathBuf)> + us
 /// A process counts if it has a state file in the folder: another one's environment is not read.
 pub(crate) fn processes_of(folder: &Path) -> Vec<u32> {
     let others = states(folder).map(|(process, _)| process);
-    others
-        .filter(|process| *process != process::id() && is_running(*process))
-        .collect()
+    others.filter(|process| *process != process::id() && is_running(*process)).collect()
 }

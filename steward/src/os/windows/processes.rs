@@ -9,8 +9,8 @@ use std::{env, io};
 use vk_report::state_file;
 use windows_sys::Win32::Foundation::{ERROR_BAD_LENGTH, INVALID_HANDLE_VALUE, WAIT_TIMEOUT};
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
-    CreateToolhelp32Snapshot, MODULEENTRY32W, Module32FirstW, Module32NextW, PROCESSENTRY32W,
-    Process32FirstW, Process32NextW, TH32CS_SNAPMODULE, TH32CS_SNAPPROCESS,
+    CreateToolhelp32Snapshot, MODULEENTRY32W, Module32FirstW, Module32NextW, PROCESSENTRY32W, Process32FirstW,
+    Process32NextW, TH32CS_SNAPMODULE, TH32CS_SNAPPROCESS,
 };
 use windows_sys::Win32::System::Threading::{
     OpenProcess, PROCESS_SYNCHRONIZE, PROCESS_TERMINATE, TerminateProcess, WaitForSingleObject,
@@ -94,18 +94,12 @@ pub(crate) fn with_layer(named: Option<&str>) -> Vec<u32> {
     let is_named = |process: u32, executable: &str| {
         named.is_none_or(|name| {
             let stem = executable.rsplit_once('.').map_or(executable, |it| it.0);
-            name.parse() == Ok(process)
-                || [executable, stem]
-                    .iter()
-                    .any(|it| it.eq_ignore_ascii_case(name))
+            name.parse() == Ok(process) || [executable, stem].iter().any(|it| it.eq_ignore_ascii_case(name))
         })
     };
     let named = named_processes().into_iter();
     let named = named.filter(|(process, executable)| is_named(*process, executable));
-    let mut found: Vec<_> = named
-        .map(|(process, _)| process)
-        .filter(|process| has_layer(*process))
-        .collect();
+    let mut found: Vec<_> = named.map(|(process, _)| process).filter(|process| has_layer(*process)).collect();
     found.sort_unstable();
     found
 }

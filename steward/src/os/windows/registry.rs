@@ -8,8 +8,8 @@ use std::ptr;
 use windows_sys::Win32::Foundation::{ERROR_FILE_NOT_FOUND, ERROR_MORE_DATA, ERROR_SUCCESS};
 use windows_sys::Win32::System::Registry::{
     HKEY, HKEY_CURRENT_USER, HKEY_LOCAL_MACHINE, KEY_READ, KEY_SET_VALUE, REG_DWORD, REG_MULTI_SZ,
-    REG_OPTION_NON_VOLATILE, REG_SZ, RegCloseKey, RegCreateKeyExW, RegDeleteValueW, RegEnumKeyExW,
-    RegEnumValueW, RegOpenKeyExW, RegSetValueExW,
+    REG_OPTION_NON_VOLATILE, REG_SZ, RegCloseKey, RegCreateKeyExW, RegDeleteValueW, RegEnumKeyExW, RegEnumValueW,
+    RegOpenKeyExW, RegSetValueExW,
 };
 
 use super::text::{from_wide, to_wide};
@@ -37,8 +37,7 @@ impl RegistryKey {
     fn open(hive: HKEY, name: &str, rights: u32) -> io::Result<Self> {
         let mut key = ptr::null_mut();
         // SAFETY: an open key, a name that ends with 0, and a place for the new one.
-        let result =
-            unsafe { RegOpenKeyExW(hive, to_wide(name).as_ptr(), 0, rights, &raw mut key) };
+        let result = unsafe { RegOpenKeyExW(hive, to_wide(name).as_ptr(), 0, rights, &raw mut key) };
         checked(result).map(|()| Self(key))
     }
 
@@ -139,10 +138,7 @@ pub(super) fn listed(hive: Hive, key: &str) -> Vec<PathBuf> {
     };
     let is_on = |kind: u32, bytes: &[u8]| kind == REG_DWORD && bytes == [0; 4];
     let values = key.values().into_iter();
-    values
-        .filter(|(_, kind, bytes)| is_on(*kind, bytes))
-        .map(|(name, ..)| name.into())
-        .collect()
+    values.filter(|(_, kind, bytes)| is_on(*kind, bytes)).map(|(name, ..)| name.into()).collect()
 }
 
 /// Manifests that came with the drivers of display adapters.
@@ -156,17 +152,12 @@ pub(super) fn of_adapters() -> Vec<PathBuf> {
         names.iter().filter_map(open).collect::<Vec<_>>()
     });
     let values = keys.flat_map(|key| key.values());
-    let values = values
-        .filter(|(name, kind, _)| name == OF_ADAPTER && [REG_SZ, REG_MULTI_SZ].contains(kind));
+    let values = values.filter(|(name, kind, _)| name == OF_ADAPTER && [REG_SZ, REG_MULTI_SZ].contains(kind));
     let mut files: Vec<PathBuf> = Vec::new();
     for (_, _, bytes) in values {
-        let units = bytes
-            .chunks_exact(2)
-            .map(|unit| u16::from_ne_bytes([unit[0], unit[1]]));
+        let units = bytes.chunks_exact(2).map(|unit| u16::from_ne_bytes([unit[0], unit[1]]));
         let units: Vec<_> = units.collect();
-        let names = units
-            .split(|unit| *unit == 0)
-            .filter(|name| !name.is_empty());
+        let names = units.split(|unit| *unit == 0).filter(|name| !name.is_empty());
         for file in names.map(|name| PathBuf::from(from_wide(name))) {
             if !files.contains(&file) {
                 files.push(file);
@@ -196,16 +187,8 @@ pub(super) fn enlist(key: &str, file: &Path) -> io::Result<()> {
     let opened = checked(result).map(|()| RegistryKey(opened))?;
     let on = 0_u32.to_ne_bytes();
     // SAFETY: an open key, a name that ends with 0, and the four bytes of a number.
-    let result = unsafe {
-        RegSetValueExW(
-            opened.0,
-            to_wide(file).as_ptr(),
-            0,
-            REG_DWORD,
-            on.as_ptr(),
-            on.len() as u32,
-        )
-    };
+    let result =
+        unsafe { RegSetValueExW(opened.0, to_wide(file).as_ptr(), 0, REG_DWORD, on.as_ptr(), on.len() as u32) };
     checked(result)
 }
 

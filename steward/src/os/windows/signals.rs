@@ -1,5 +1,6 @@
-//! Ctrl-C, Ctrl-Break and the end of the console, while a child runs: this process waits for the child, and only then ends, so that it can
-//! report and remove its temporary files. Each process of the console gets the event itself: nothing is passed on.
+//! Ctrl-C, Ctrl-Break and the end of the console, while a child runs: this process waits for the child, and only then
+//! ends, so that it can report and remove its temporary files. Each process of the console gets the event itself:
+//! nothing is passed on.
 
 use std::io;
 use std::os::windows::io::{AsRawHandle as _, FromRawHandle as _, OwnedHandle};
@@ -13,8 +14,7 @@ use std::time::{Duration, Instant};
 use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, CTRL_C_EVENT, SetConsoleCtrlHandler};
 use windows_sys::Win32::System::JobObjects::{
     AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
-    JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectExtendedLimitInformation,
-    SetInformationJobObject,
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectExtendedLimitInformation, SetInformationJobObject,
 };
 use windows_sys::Win32::System::Threading::WaitForSingleObject;
 
@@ -29,8 +29,8 @@ static HOLDER: Mutex<()> = Mutex::new(());
 static ARRIVED: AtomicBool = AtomicBool::new(false);
 static BREAK_ENDS: AtomicBool = AtomicBool::new(false);
 
-/// The process's events, held until this is dropped. One holder at a time; another one waits. With a helper, one that came after the last
-/// [`interrupted`](HeldSignals::interrupted) ends this process on drop.
+/// The process's events, held until this is dropped. One holder at a time; another one waits. With a helper, one that
+/// came after the last [`interrupted`](HeldSignals::interrupted) ends this process on drop.
 pub(crate) struct HeldSignals {
     kind: ChildKind,
     _alone: MutexGuard<'static, ()>,
@@ -38,17 +38,14 @@ pub(crate) struct HeldSignals {
 }
 
 impl HeldSignals {
-    /// The events are held also after a child's end, so that a second one does not end this process before it has reported.
+    /// The events are held also after a child's end, so that a second one does not end this process before it has
+    /// reported.
     pub(crate) fn new(kind: ChildKind) -> io::Result<Self> {
         let _alone = HOLDER.lock().unwrap_or_else(PoisonError::into_inner);
         ARRIVED.store(false, Ordering::Relaxed);
         BREAK_ENDS.store(false, Ordering::Relaxed);
         handle(true)?;
-        Ok(Self {
-            kind,
-            _alone,
-            last: None,
-        })
+        Ok(Self { kind, _alone, last: None })
     }
 
     pub(crate) fn spawn(&mut self, command: &mut Command) -> io::Result<Child> {
@@ -89,13 +86,13 @@ impl HeldSignals {
         }
     }
 
-    /// An event that has arrived, also after a child's end, is an error, since whoever sent it wants this process to end.
+    /// An event that has arrived, also after a child's end, is an error, since whoever sent it wants this process to
+    /// end.
     pub(crate) fn interrupted(&mut self) -> Result<(), HelperError> {
         if ARRIVED.swap(false, Ordering::Relaxed) {
             self.last = Some(CONTROL_C);
         }
-        self.last
-            .map_or(Ok(()), |code| Err(HelperError::Interrupted(code)))
+        self.last.map_or(Ok(()), |code| Err(HelperError::Interrupted(code)))
     }
 
     /// Ctrl-Break ends this process again, in case it reports for too long.

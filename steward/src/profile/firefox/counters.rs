@@ -17,8 +17,8 @@ pub(super) struct ScopeCounters {
     displays: Vec<Display>,
 }
 
-/// Without it the viewer calls all counters of [`CATEGORY`] "Memory" and sorts them by name. It is of version 62 of the format, and the crate
-/// that writes the rest writes an older one; newer readers accept the field there.
+/// Without it the viewer calls all counters of [`CATEGORY`] "Memory" and sorts them by name. It is of version 62 of the
+/// format, and the crate that writes the rest writes an older one; newer readers accept the field there.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Display {

@@ -1,8 +1,8 @@
 #![forbid(unsafe_code)]
 
 use fxprof_processed_profile::{
-    CategoryHandle, MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile,
-    StaticSchemaMarker, StaticSchemaMarkerField, StringHandle,
+    CategoryHandle, MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile, StaticSchemaMarker,
+    StaticSchemaMarkerField, StringHandle,
 };
 use vk_report::report::origins::CommandSpan;
 use vk_report::report::{Phase, one_line};
@@ -30,22 +30,13 @@ pub(super) struct SpanMarker<S> {
 
 impl SpanMarker<VulkanCommand> {
     pub(super) fn command(profile: &mut Profile, command: &CommandSpan) -> Self {
-        Self::new(
-            profile,
-            &command.name,
-            [command.blocks, command.bytes, 0, 0],
-        )
+        Self::new(profile, &command.name, [command.blocks, command.bytes, 0, 0])
     }
 }
 
 impl SpanMarker<PhaseOfRun> {
     pub(super) fn phase(profile: &mut Profile, phase: &Phase) -> Self {
-        let figures = [
-            phase.commands,
-            phase.blocks,
-            phase.live_bytes,
-            phase.peak_bytes,
-        ];
+        let figures = [phase.commands, phase.blocks, phase.live_bytes, phase.peak_bytes];
         Self::new(profile, &phase.name, figures)
     }
 }
@@ -60,17 +51,8 @@ impl<S> SpanMarker<S> {
     }
 }
 
-const fn field(
-    key: &'static str,
-    label: &'static str,
-    format: MarkerFieldFormat,
-) -> StaticSchemaMarkerField {
-    StaticSchemaMarkerField {
-        key,
-        label,
-        format,
-        flags: MarkerFieldFlags::empty(),
-    }
+const fn field(key: &'static str, label: &'static str, format: MarkerFieldFormat) -> StaticSchemaMarkerField {
+    StaticSchemaMarkerField { key, label, format, flags: MarkerFieldFlags::empty() }
 }
 
 impl Schema for VulkanCommand {
@@ -99,9 +81,8 @@ impl<S: Schema + 'static> StaticSchemaMarker for SpanMarker<S> {
     const UNIQUE_MARKER_TYPE_NAME: &'static str = S::TYPE;
     const DESCRIPTION: Option<&'static str> = Some(S::DESCRIPTION);
     // Also in the overview, where the track would be empty otherwise.
-    const LOCATIONS: MarkerLocations = MarkerLocations::MARKER_CHART
-        .union(MarkerLocations::MARKER_TABLE)
-        .union(MarkerLocations::TIMELINE_OVERVIEW);
+    const LOCATIONS: MarkerLocations =
+        MarkerLocations::MARKER_CHART.union(MarkerLocations::MARKER_TABLE).union(MarkerLocations::TIMELINE_OVERVIEW);
     const CHART_LABEL: Option<&'static str> = Some("{marker.name}");
     const TABLE_LABEL: Option<&'static str> = Some(S::TABLE);
     const FIELDS: &'static [StaticSchemaMarkerField] = S::FIGURES;

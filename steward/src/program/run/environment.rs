@@ -1,5 +1,5 @@
-//! Sets the program's environment for loader and layer. `VK_DRIVER_FILES` and `VK_ICD_FILENAMES` are never set: if they are, some programs
-//! open drivers without the loader and have no layers.
+//! Sets the program's environment for loader and layer. `VK_DRIVER_FILES` and `VK_ICD_FILENAMES` are never set: if they
+//! are, some programs open drivers without the loader and have no layers.
 
 #![forbid(unsafe_code)]
 
@@ -27,10 +27,7 @@ pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
     let others = env::split_paths(&layers).map(OsString::from);
     let others = others.filter(|name| !name.is_empty() && name != LAYER);
     let layers: Vec<_> = others.chain([LAYER.into()]).collect();
-    command.env(
-        "VK_INSTANCE_LAYERS",
-        layers.join(OsStr::new(LIST_SEPARATOR)),
-    );
+    command.env("VK_INSTANCE_LAYERS", layers.join(OsStr::new(LIST_SEPARATOR)));
     let reports = folder.join(REPORTS);
     // The text is made of the JSON: what the user's variable or settings file says of it would be another one.
     command.env("VK_STEWARD_MEMORY_TEXT", "none");

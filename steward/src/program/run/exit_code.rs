@@ -12,10 +12,7 @@ pub(super) fn failures(reports: &Reports) -> Vec<String> {
     if reports.processes.is_empty() && reports.unreadable.is_empty() {
         return vec!["--exit-code: no report came, so nothing was tested".to_owned()];
     }
-    let unjudged = reports
-        .states
-        .iter()
-        .map(|process| format!("--exit-code: {process}"));
+    let unjudged = reports.states.iter().map(|process| format!("--exit-code: {process}"));
     let left = reports.of_layer().filter_map(left_alive);
     unjudged.chain(left).collect()
 }
@@ -28,37 +25,28 @@ fn left_alive(report: &Report) -> Option<String> {
         *sum = sum.saturating_add(row.objects_alive);
     }
     if alive.is_empty() {
-        // Only then a block that is left is not the fault of a missing destruction, and without a check no rule names it.
+        // Only then a block that is left is not the fault of a missing destruction, and without a check no rule names
+        // it.
         let blocks = program.kinds().map(|row| row.live_blocks);
         let blocks = blocks.fold(0, u64::saturating_add);
-        return (program.check.is_none() && blocks > 0).then(|| {
-            format!(
-                "--exit-code: the driver never freed {blocks} block{}",
-                plural(blocks)
-            )
-        });
+        return (program.check.is_none() && blocks > 0)
+            .then(|| format!("--exit-code: the driver never freed {blocks} block{}", plural(blocks)));
     }
-    let alive: Vec<_> = alive
-        .iter()
-        .map(|(kind, number)| format!("{number} {kind}"))
-        .collect();
+    let alive: Vec<_> = alive.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
     let devices = report.vulkan_memory.as_deref().unwrap_or_default();
     let memory = match VulkanMemory::live(devices) {
         (_, 0) => String::new(),
         (_, live) => format!(", with {} of device memory", bytes(live)),
     };
-    Some(format!(
-        "--exit-code: never destroyed: {}{memory}",
-        alive.join(", ")
-    ))
+    Some(format!("--exit-code: never destroyed: {}{memory}", alive.join(", ")))
 }
 
 const fn plural(number: u64) -> &'static str {
     if number == 1 { "" } else { "s" }
 }
 
-/// A run that was not judged has a line, too. Missing findings and counts are no differences: the program is not the workload, and need not
-/// do what a finding is about.
+/// A run that was not judged has a line, too. Missing findings and counts are no differences: the program is not the
+/// workload, and need not do what a finding is about.
 pub(super) fn unexpected(known: &Expectations, reports: &Reports) -> Vec<String> {
     if reports.processes.is_empty() && reports.unreadable.is_empty() {
         return vec!["no report came, so nothing was compared with what is expected".to_owned()];
@@ -77,17 +65,14 @@ pub(super) fn unexpected(known: &Expectations, reports: &Reports) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use vk_report::report::{
-        CheckLimits, DeviceAccounts, FindingRow, InstanceAccounts, KindAccounts, Leaks,
-        ProgramAccounts, Unjudged, VulkanMemoryRow,
+        CheckLimits, DeviceAccounts, FindingRow, InstanceAccounts, KindAccounts, Leaks, ProgramAccounts, Unjudged,
+        VulkanMemoryRow,
     };
 
     use super::*;
 
     fn report(program: ProgramAccounts) -> Report {
-        Report {
-            program: Some(program),
-            ..Report::of_stacks(7, 9, &Leaks::default())
-        }
+        Report { program: Some(program), ..Report::of_stacks(7, 9, &Leaks::default()) }
     }
 
     #[test]
@@ -109,37 +94,21 @@ mod tests {
         let checked = |findings: Vec<FindingRow>, lost: u64| Report {
             findings,
             unjudged: Unjudged::live(lost),
-            ..report(ProgramAccounts {
-                check: Some(CheckLimits::default()),
-                ..ProgramAccounts::default()
-            })
+            ..report(ProgramAccounts { check: Some(CheckLimits::default()), ..ProgramAccounts::default() })
         };
         let lines = |all: Vec<Report>| unexpected(&known, &Reports::of(all));
         let expected = checked(vec![row("V29", "violation"), row("V5", "note")], 0);
         assert_eq!(lines(vec![expected.clone()]), [""; 0]);
-        assert_eq!(
-            lines(vec![checked(vec![], 0)]),
-            [""; 0],
-            "nothing is missed"
-        );
+        assert_eq!(lines(vec![checked(vec![], 0)]), [""; 0], "nothing is missed");
         for (unexpected, said) in [
-            (
-                checked(vec![row("V30", "violation")], 0),
-                "not expected: V30",
-            ),
+            (checked(vec![row("V30", "violation")], 0), "not expected: V30"),
             (checked(vec![], 2), "not all was judged"),
             (report(ProgramAccounts::default()), "not checked"),
         ] {
             let lines = lines(vec![expected.clone(), unexpected]);
-            assert!(
-                lines.len() == 1 && lines[0].contains(said),
-                "{said}: {lines:?}"
-            );
+            assert!(lines.len() == 1 && lines[0].contains(said), "{said}: {lines:?}");
         }
-        let unreadable = Reports {
-            unreadable: vec!["a report cannot be read".to_owned()],
-            ..Reports::default()
-        };
+        let unreadable = Reports { unreadable: vec!["a report cannot be read".to_owned()], ..Reports::default() };
         assert_eq!(unexpected(&known, &unreadable), [""; 0]);
         assert_eq!(failures(&unreadable), [""; 0]);
         assert_eq!(lines(Vec::new()).len(), 1, "no report");
@@ -153,27 +122,12 @@ mod tests {
             live_blocks,
             ..KindAccounts::default()
         };
-        let of = |of_instance: Vec<KindAccounts>,
-                  of_device: Vec<KindAccounts>,
-                  live_bytes: u64,
-                  check: bool| {
-            let device = DeviceAccounts {
-                kinds: of_device,
-                ..DeviceAccounts::default()
-            };
-            let instance = InstanceAccounts {
-                kinds: of_instance,
-                devices: vec![device],
-                ..InstanceAccounts::default()
-            };
-            let heap = VulkanMemoryRow {
-                live_bytes,
-                ..VulkanMemoryRow::default()
-            };
-            let memory = VulkanMemory {
-                heaps: vec![heap],
-                ..VulkanMemory::default()
-            };
+        let of = |of_instance: Vec<KindAccounts>, of_device: Vec<KindAccounts>, live_bytes: u64, check: bool| {
+            let device = DeviceAccounts { kinds: of_device, ..DeviceAccounts::default() };
+            let instance =
+                InstanceAccounts { kinds: of_instance, devices: vec![device], ..InstanceAccounts::default() };
+            let heap = VulkanMemoryRow { live_bytes, ..VulkanMemoryRow::default() };
+            let memory = VulkanMemory { heaps: vec![heap], ..VulkanMemory::default() };
             Report {
                 vulkan_memory: Some(vec![memory]),
                 ..report(ProgramAccounts {
@@ -183,34 +137,15 @@ mod tests {
                 })
             }
         };
-        let clean = of(
-            vec![kind("VkInstance", 0, 0)],
-            vec![kind("VkBuffer", 0, 3)],
-            0,
-            true,
-        );
-        assert_eq!(
-            failures(&Reports::of(vec![clean.clone()])),
-            [""; 0],
-            "rules judge what the driver left"
-        );
-        let left = of(
-            vec![kind("VkInstance", 1, 4)],
-            vec![kind("VkBuffer", 7, 7)],
-            2048,
-            true,
-        );
+        let clean = of(vec![kind("VkInstance", 0, 0)], vec![kind("VkBuffer", 0, 3)], 0, true);
+        assert_eq!(failures(&Reports::of(vec![clean.clone()])), [""; 0], "rules judge what the driver left");
+        let left = of(vec![kind("VkInstance", 1, 4)], vec![kind("VkBuffer", 7, 7)], 2048, true);
         assert_eq!(
             failures(&Reports::of(vec![clean, left])),
-            [
-                "--exit-code: never destroyed: 7 VkBuffer, 1 VkInstance, with 2.00 KiB of device memory"
-            ]
+            ["--exit-code: never destroyed: 7 VkBuffer, 1 VkInstance, with 2.00 KiB of device memory"]
         );
         let unchecked = of(vec![], vec![kind("VkDevice", 0, 1)], 0, false);
-        assert_eq!(
-            failures(&Reports::of(vec![unchecked])),
-            ["--exit-code: the driver never freed 1 block"]
-        );
+        assert_eq!(failures(&Reports::of(vec![unchecked])), ["--exit-code: the driver never freed 1 block"]);
         assert!(failures(&Reports::default())[0].contains("no report came"));
         let killed = Reports {
             states: vec!["process 7 ended by SIGKILL: nothing was judged".to_owned()],
@@ -219,9 +154,6 @@ mod tests {
                 ..ProgramAccounts::default()
             })])
         };
-        assert_eq!(
-            failures(&killed),
-            ["--exit-code: process 7 ended by SIGKILL: nothing was judged"]
-        );
+        assert_eq!(failures(&killed), ["--exit-code: process 7 ended by SIGKILL: nothing was judged"]);
     }
 }

@@ -14,19 +14,12 @@ fn is_described_by(driver: &DriverInfo, description: &str) -> bool {
     behind.is_some_and(|behind| behind.starts_with(", driver "))
 }
 
-/// A program without a device gets all drivers, since its instance opened them. `select` is the loader's filter for the program, `signals`
-/// are held for a program.
-pub(super) fn name_drivers(
-    reports: &mut Reports,
-    select: Option<&OsStr>,
-    signals: Option<&HeldSignals>,
-) {
+/// A program without a device gets all drivers, since its instance opened them. `select` is the loader's filter for the
+/// program, `signals` are held for a program.
+pub(super) fn name_drivers(reports: &mut Reports, select: Option<&OsStr>, signals: Option<&HeldSignals>) {
     let listed = list(select, signals);
     for report in reports.of_layer_mut() {
-        if let Source::Program {
-            devices, drivers, ..
-        } = &mut report.source
-        {
+        if let Source::Program { devices, drivers, .. } = &mut report.source {
             let is_used = |driver: &&DriverInfo| {
                 let mut described = devices.iter();
                 devices.is_empty() || described.any(|device| is_described_by(driver, device))
@@ -41,10 +34,7 @@ pub(super) fn name_drivers(
 fn list(select: Option<&OsStr>, signals: Option<&HeldSignals>) -> Vec<DriverInfo> {
     let listing = drivers::list_by(&|child| {
         // Layers show other devices, or none.
-        child
-            .stderr(Stdio::null())
-            .env_remove("VK_INSTANCE_LAYERS")
-            .env("VK_LOADER_LAYERS_DISABLE", "~all~");
+        child.stderr(Stdio::null()).env_remove("VK_INSTANCE_LAYERS").env("VK_LOADER_LAYERS_DISABLE", "~all~");
         if let Some(select) = select {
             child.env(super::SELECT, select);
         }
@@ -70,11 +60,7 @@ mod tests {
         };
         assert_eq!(driver.title_with_version(), "lvp_icd Mesa 1");
         let is_described = |description| is_described_by(&driver, description);
-        assert!(is_described(
-            "llvmpipe (LLVM 15, 256 bits), driver 0.0.1 of vendor 0x1"
-        ));
-        assert!(!is_described(
-            "llvmpipe (LLVM 15, 256 bits) 2, driver 0.0.1"
-        ));
+        assert!(is_described("llvmpipe (LLVM 15, 256 bits), driver 0.0.1 of vendor 0x1"));
+        assert!(!is_described("llvmpipe (LLVM 15, 256 bits) 2, driver 0.0.1"));
     }
 }

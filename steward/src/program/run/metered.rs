@@ -8,7 +8,8 @@ use super::complain;
 use crate::callback_coverage::Preload;
 use crate::os::executable;
 
-/// Keep the returned value until the program has ended. If this fails, it is reported and the program runs without the meter.
+/// Keep the returned value until the program has ended. If this fails, it is reported and the program runs without the
+/// meter.
 pub(super) fn preload(command: &mut Command, folder: &Path) -> Option<Preload> {
     if env::var_os("LD_PRELOAD").is_some_and(|libraries| !libraries.is_empty()) {
         complain(

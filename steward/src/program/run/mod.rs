@@ -62,14 +62,8 @@ pub enum RunError {
     )]
     NoLayer,
     #[error("no manifest of a driver fits --driver {pattern:?}: there are {manifests}")]
-    NoManifest {
-        pattern: OsString,
-        manifests: String,
-    },
-    #[error(
-        "no folder for temporary files could be made ({reason}): {}",
-        folder_remedy(reason)
-    )]
+    NoManifest { pattern: OsString, manifests: String },
+    #[error("no folder for temporary files could be made ({reason}): {}", folder_remedy(reason))]
     NoFolder { reason: io::Error },
     #[error("the report could not be written to the error output ({0}): name a file with --text")]
     Lost(io::Error),
@@ -99,25 +93,16 @@ pub(super) fn command(options: &RunArgs, out: &mut dyn Write) -> Result<Outcome,
 }
 
 fn expected(name: &str) -> Result<KnownOfDrivers, ProgramError> {
-    check::expectations_named(name)
-        .map(|(name, expectations)| KnownOfDrivers { name, expectations })
+    check::expectations_named(name).map(|(name, expectations)| KnownOfDrivers { name, expectations })
 }
 
-fn sweep(
-    options: &RunArgs,
-    guarding: &Guarding,
-    runs: u64,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
+fn sweep(options: &RunArgs, guarding: &Guarding, runs: u64, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let options = with_filter(options)?;
     let swept = sweep::Swept {
         command: &|| Ok(program(&options)),
         options: &options,
         guarding,
-        limits: SweepLimits {
-            runs,
-            time: options.time_limit.map_or(TIME_LIMIT, Duration::from_secs),
-        },
+        limits: SweepLimits { runs, time: options.time_limit.map_or(TIME_LIMIT, Duration::from_secs) },
     };
     swept.run(out)
 }
@@ -129,19 +114,12 @@ pub(super) fn sweep_drive(
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    let options = RunArgs {
-        no_check: !job.check,
-        output: output.clone(),
-        ..RunArgs::default()
-    };
+    let options = RunArgs { no_check: !job.check, output: output.clone(), ..RunArgs::default() };
     let swept = sweep::Swept {
         command: &|| workload_child::command(job),
         options: &options,
         guarding,
-        limits: SweepLimits {
-            runs,
-            time: TIME_LIMIT,
-        },
+        limits: SweepLimits { runs, time: TIME_LIMIT },
     };
     swept.run(out)
 }
@@ -149,10 +127,8 @@ pub(super) fn sweep_drive(
 fn with_filter(options: &RunArgs) -> Result<RunArgs, ProgramError> {
     let mut options = options.clone();
     if let Some(pattern) = options.driver.take() {
-        let filter = drivers::selection(&pattern).map_err(|manifests| RunError::NoManifest {
-            pattern,
-            manifests: manifests.join(", "),
-        })?;
+        let filter = drivers::selection(&pattern)
+            .map_err(|manifests| RunError::NoManifest { pattern, manifests: manifests.join(", ") })?;
         options.driver = Some(filter);
     }
     Ok(options)
@@ -171,11 +147,7 @@ fn program(options: &RunArgs) -> Command {
 }
 
 /// The layer writes its reports into the returned folder.
-fn prepare(
-    command: &mut Command,
-    options: &RunArgs,
-    guarding: &Guarding,
-) -> Result<OwnFolder, ProgramError> {
+fn prepare(command: &mut Command, options: &RunArgs, guarding: &Guarding) -> Result<OwnFolder, ProgramError> {
     let layer = Library::find().ok_or(RunError::NoLayer)?;
     let folder = folder::new(&layer).map_err(|reason| RunError::NoFolder { reason })?;
     environment::set(command, folder.path(), options.no_check);
@@ -207,9 +179,7 @@ fn with_layer(
     let (mut command, output) = (program(options), &options.output);
     let mut signals = HeldSignals::new(ChildKind::Program)?;
     let folder = prepare(&mut command, options, guarding)?;
-    let preload = options
-        .meter
-        .then(|| metered::preload(&mut command, folder.path()));
+    let preload = options.meter.then(|| metered::preload(&mut command, folder.path()));
     let program = PathBuf::from(command.get_program());
     let warning = executable::why_no_layer(&program);
     if let Some(warning) = &warning {
@@ -242,35 +212,18 @@ fn with_layer(
     let is_unread = is_gate && !reports.unreadable.is_empty();
     let mut wrong = Vec::new();
     // Only reports of the layer: states are not judged.
-    if options.expect.is_some()
-        || options.exit_code && !options.no_check && !reports.processes.is_empty()
-    {
+    if options.expect.is_some() || options.exit_code && !options.no_check && !reports.processes.is_empty() {
         let known = reports.known().map(|known| known.expectations);
         wrong.extend(exit_code::unexpected(&known.unwrap_or_default(), &reports));
     }
     reports.compare_findings();
     if let Some(layer) = Library::find() {
-        other_libraries(&reports, &layer.file(folder.path()))
-            .iter()
-            .for_each(|line| complain(line));
+        other_libraries(&reports, &layer.file(folder.path())).iter().for_each(|line| complain(line));
     }
-    let missing = Missing {
-        findings: !options.no_check,
-        stacks: options.stacks,
-        guard: guarding.guard.is_some(),
-    };
+    let missing = Missing { findings: !options.no_check, stacks: options.stacks, guard: guarding.guard.is_some() };
     let ended = (process, status);
-    let states = state_report::of_folder(
-        folder.path(),
-        ended,
-        &answered,
-        missing,
-        &mut reports.symbols,
-    );
-    let traces = options
-        .record
-        .as_deref()
-        .map(|file| (file, recorded::read(folder.path(), &reports)));
+    let states = state_report::of_folder(folder.path(), ended, &answered, missing, &mut reports.symbols);
+    let traces = options.record.as_deref().map(|file| (file, recorded::read(folder.path(), &reports)));
     // A signal that ends this process from now on leaves nothing behind.
     let no_room = no_room(folder.path());
     drop((preload, folder));

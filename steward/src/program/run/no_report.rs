@@ -37,10 +37,9 @@ fn causes() -> String {
         let effect = match &*name.to_string() {
             "VK_LOADER_LAYERS_DISABLE" | "VK_LOADER_LAYERS_ALLOW" => "may switch the layer off",
             "VK_STEWARD_MEMORY_MATCH" => "leaves other programs out",
-            "VK_DRIVER_FILES"
-            | "VK_ICD_FILENAMES"
-            | "VK_LOADER_DRIVERS_SELECT"
-            | "VK_LOADER_DRIVERS_DISABLE" => "may leave no driver",
+            "VK_DRIVER_FILES" | "VK_ICD_FILENAMES" | "VK_LOADER_DRIVERS_SELECT" | "VK_LOADER_DRIVERS_DISABLE" => {
+                "may leave no driver"
+            }
             _ => continue,
         };
         causes += &format!("; {name} is set ({value}), and {effect}");
@@ -49,14 +48,10 @@ fn causes() -> String {
         causes += &format!("; {why}");
     }
     if drivers::has_none() {
-        causes +=
-            "; no manifest of a driver is installed, and without a driver there is no instance";
+        causes += "; no manifest of a driver is installed, and without a driver there is no instance";
     }
     for manifest in installed_manifests() {
-        causes += &format!(
-            "; {} names the layer, too, and perhaps another library",
-            manifest.display()
-        );
+        causes += &format!("; {} names the layer, too, and perhaps another library", manifest.display());
     }
     causes
 }
@@ -86,14 +81,9 @@ pub(super) fn other_libraries(reports: &Reports, expected: &Path) -> Vec<String>
 }
 
 fn manifests() -> String {
-    let manifests: Vec<_> = installed_manifests()
-        .map(|file| file.display().to_string())
-        .collect();
+    let manifests: Vec<_> = installed_manifests().map(|file| file.display().to_string()).collect();
     if manifests.is_empty() {
         return String::new();
     }
-    format!(
-        " ({}); `steward layer uninstall --user` removes that of a user",
-        manifests.join(", ")
-    )
+    format!(" ({}); `steward layer uninstall --user` removes that of a user", manifests.join(", "))
 }

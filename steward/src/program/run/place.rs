@@ -27,7 +27,8 @@ pub(in crate::program) fn new_folder(prefix: &str, parent: &Path) -> io::Result<
 pub(super) fn write_manifest(folder: &Path, layer: &Path) -> io::Result<()> {
     let manifest = match manifest(layer) {
         Ok(manifest) => manifest,
-        // A path that a manifest cannot name: the loader takes a link beside the manifest, or the library itself if it is there.
+        // A path that a manifest cannot name: the loader takes a link beside the manifest, or the library itself if it
+        // is there.
         Err(_) => {
             let beside = folder.join(LIBRARY);
             if layer != beside {
@@ -39,7 +40,8 @@ pub(super) fn write_manifest(folder: &Path, layer: &Path) -> io::Result<()> {
     fs::write(folder.join("steward.json"), manifest)
 }
 
-/// [`LIST_SEPARATOR`] is in no name of the loader's lists. The layer's settings are text, in which `%` begins a placeholder.
+/// [`LIST_SEPARATOR`] is in no name of the loader's lists. The layer's settings are text, in which `%` begins a
+/// placeholder.
 fn comes_through(path: &Path) -> bool {
     path.to_str().is_some_and(|path| {
         path.len() <= MAX_PATH
@@ -57,21 +59,10 @@ mod tests {
 
     #[test]
     fn ly43_paths_that_a_list_or_a_setting_would_change_do_not_come_through() {
-        for path in [
-            "/tmp/x",
-            "/tmp/with space",
-            "/tmp/\u{e9}\"\\;,#'",
-            "relative",
-        ] {
+        for path in ["/tmp/x", "/tmp/with space", "/tmp/\u{e9}\"\\;,#'", "relative"] {
             assert!(comes_through(Path::new(path)), "{path}");
         }
-        for path in [
-            "/tmp/co:lon",
-            "/tmp/100%",
-            "/tmp/%p",
-            "/tmp/a\nb",
-            &"/long".repeat(300),
-        ] {
+        for path in ["/tmp/co:lon", "/tmp/100%", "/tmp/%p", "/tmp/a\nb", &"/long".repeat(300)] {
             assert!(!comes_through(Path::new(path)), "{path}");
         }
         assert!(!comes_through(Path::new(OsStr::from_bytes(b"/tmp/\xff"))));

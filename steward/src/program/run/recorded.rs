@@ -21,9 +21,7 @@ pub(super) fn set_environment(command: &mut Command, folder: &Path) {
 /// Each trace is about the driver if there was one alone.
 pub(super) fn read(folder: &Path, reports: &Reports) -> Vec<String> {
     let paths = paths_with_extension(folder, EXTENSION);
-    let traces = paths
-        .iter()
-        .filter_map(|path| fs::read_to_string(path).ok());
+    let traces = paths.iter().filter_map(|path| fs::read_to_string(path).ok());
     let drivers = reports.drivers();
     traces
         .map(|trace| match &drivers[..] {
@@ -52,12 +50,7 @@ pub(super) fn write(traces: &[String], file: &Path) -> Result<Option<String>, Pr
         };
         write_trace(&file, trace.as_bytes())?;
     }
-    let none = || {
-        format!(
-            "no trace was written to {}: the program ended without a report",
-            file.display()
-        )
-    };
+    let none = || format!("no trace was written to {}: the program ended without a report", file.display());
     Ok(traces.is_empty().then(none))
 }
 
@@ -78,15 +71,8 @@ mod tests {
     #[test]
     fn ly84_a_trace_is_about_the_driver_and_each_process_has_its_own() {
         let trace = "# format: 2\n# driver: llvmpipe\nx\n# driver: y\n";
-        assert_eq!(
-            about(trace, "llvmpipe Mesa 22"),
-            "# format: 2\n# driver: llvmpipe Mesa 22\nx\n# driver: y\n"
-        );
-        for (file, expected) in [
-            ("/a/b.trace.gz", "/a/b.2.trace.gz"),
-            ("b", "b.2"),
-            ("./x.t", "./x.2.t"),
-        ] {
+        assert_eq!(about(trace, "llvmpipe Mesa 22"), "# format: 2\n# driver: llvmpipe Mesa 22\nx\n# driver: y\n");
+        for (file, expected) in [("/a/b.trace.gz", "/a/b.2.trace.gz"), ("b", "b.2"), ("./x.t", "./x.2.t")] {
             assert_eq!(numbered(Path::new(file), 2), Path::new(expected));
         }
     }

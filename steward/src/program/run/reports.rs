@@ -66,13 +66,8 @@ impl Reports {
 
     #[cfg(test)]
     pub(super) fn of(all: Vec<Report>) -> Self {
-        let written = all
-            .into_iter()
-            .map(|report| ProcessReport::Layer(report.into(), None));
-        Self {
-            processes: written.collect(),
-            ..Self::default()
-        }
+        let written = all.into_iter().map(|report| ProcessReport::Layer(report.into(), None));
+        Self { processes: written.collect(), ..Self::default() }
     }
 
     pub(super) fn of_layer(&self) -> impl Iterator<Item = &Report> {
@@ -83,12 +78,10 @@ impl Reports {
     }
 
     pub(super) fn of_layer_mut(&mut self) -> impl Iterator<Item = &mut Report> {
-        self.processes
-            .iter_mut()
-            .filter_map(|process| match process {
-                ProcessReport::Layer(report, _) => Some(&mut **report),
-                ProcessReport::State(..) => None,
-            })
+        self.processes.iter_mut().filter_map(|process| match process {
+            ProcessReport::Layer(report, _) => Some(&mut **report),
+            ProcessReport::State(..) => None,
+        })
     }
 
     /// Without `all_findings`, notes and what is known of the drivers are left out.
@@ -120,9 +113,7 @@ impl Reports {
     }
 
     pub(super) fn known(&self) -> Option<KnownOfDrivers> {
-        self.known
-            .clone()
-            .or_else(|| KnownOfDrivers::of_drivers(&self.drivers()))
+        self.known.clone().or_else(|| KnownOfDrivers::of_drivers(&self.drivers()))
     }
 
     pub(super) fn compare_findings(&mut self) {
@@ -148,10 +139,7 @@ impl Reports {
             if let Some(leaks) = &mut report.leaks {
                 leaks.merge();
                 let named = self.symbols.name_leaks(leaks);
-                *shown = Some(Box::new(Report {
-                    leaks: Some(named),
-                    ..(**report).clone()
-                }));
+                *shown = Some(Box::new(Report { leaks: Some(named), ..(**report).clone() }));
             }
         }
     }
@@ -167,19 +155,14 @@ impl Reports {
         match parsed {
             Ok(report) => self.processes.push(ProcessReport::Layer(report, None)),
             Err(error) => {
-                let line =
-                    format!("a report cannot be read ({error}): the layer is another version's");
+                let line = format!("a report cannot be read ({error}): the layer is another version's");
                 complain(&line);
                 self.unreadable.push(line);
             }
         }
     }
 
-    pub(super) fn write_files(
-        &self,
-        output: &Output,
-        out: &mut dyn Write,
-    ) -> Result<(), ProgramError> {
+    pub(super) fn write_files(&self, output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
         let has_data = !self.processes.is_empty();
         if let Some(file) = output.html.as_ref().filter(|_| has_data) {
             let entries: Vec<_> = self.processes.iter().map(ProcessReport::entry).collect();
@@ -229,10 +212,7 @@ impl ProcessReport {
 
 /// The files are in the order of their names.
 pub(super) fn paths_with_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder.join(REPORTS))
-        .into_iter()
-        .flatten()
-        .flatten();
+    let entries = fs::read_dir(folder.join(REPORTS)).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension() == Some(OsStr::new(extension)));
     paths.sort();
@@ -257,17 +237,12 @@ mod tests {
                 sentence: number.to_string(),
                 ..FindingRow::default()
             };
-            let report = Report {
-                findings: vec![row],
-                ..Report::of_stacks(number.into(), 0, &Leaks::default())
-            };
+            let report = Report { findings: vec![row], ..Report::of_stacks(number.into(), 0, &Leaks::default()) };
             report::json(&report).expect("JSON")
         };
-        for (file, content) in [
-            ("11.json", json(11)),
-            ("12.json", json(12)),
-            ("13.json", "{\"layer_format\":1}".to_owned()),
-        ] {
+        for (file, content) in
+            [("11.json", json(11)), ("12.json", json(12)), ("13.json", "{\"layer_format\":1}".to_owned())]
+        {
             fs::write(reports.join(file), content).expect("a file");
         }
         let mut read = Reports::read(folder.path());

@@ -14,10 +14,7 @@ use crate::program::{Outcome, ProgramError, outputs};
 
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-pub(in crate::program) fn report(
-    options: &ReportArgs,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
+pub(in crate::program) fn report(options: &ReportArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let mut reports = Reports::default();
     let mut errors = Vec::new();
     let output = &options.output;
@@ -47,15 +44,11 @@ pub(in crate::program) fn report(
     reports.write_files(output, out)?;
     ProgramError::unless_closed_pipe(printed.map_err(ProgramError::from))?;
     errors.iter().for_each(|error| complain(&error.to_string()));
-    Ok(if errors.is_empty() {
-        Outcome::Done
-    } else {
-        Outcome::Failed
-    })
+    Ok(if errors.is_empty() { Outcome::Done } else { Outcome::Failed })
 }
 
-/// Processes that outlive their program write what they have until now, if they are about to call a command. Returns the names of the state
-/// files of those that did.
+/// Processes that outlive their program write what they have until now, if they are about to call a command. Returns
+/// the names of the state files of those that did.
 pub(super) fn last_reports(processes: &[u32]) -> Vec<OsString> {
     let began = Instant::now();
     let answered = |process: &u32| {

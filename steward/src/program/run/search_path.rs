@@ -1,8 +1,9 @@
 //! Where Vulkan's loader finds explicit layers.
 //!
-//! The loader of 2023 orders layers as it finds their manifests, and takes the last manifest of a name; later ones take the order of
-//! `VK_INSTANCE_LAYERS`, and the first manifest. So where there are other layers, or an installed copy of this one, the run's folder is the
-//! first and the last of the list: its layer ends up next to the driver, and is the one that is loaded.
+//! The loader of 2023 orders layers as it finds their manifests, and takes the last manifest of a name; later ones take
+//! the order of `VK_INSTANCE_LAYERS`, and the first manifest. So where there are other layers, or an installed copy of
+//! this one, the run's folder is the first and the last of the list: its layer ends up next to the driver, and is the
+//! one that is loaded.
 
 #![forbid(unsafe_code)]
 
@@ -32,9 +33,7 @@ pub(super) fn with_folder(name: &str, set: &OsStr, folder: &Path) -> OsString {
 
 fn has_other_layers() -> bool {
     let is_set = |name| variable(name).is_some();
-    is_set("VK_INSTANCE_LAYERS")
-        || is_set("VK_LOADER_LAYERS_ENABLE")
-        || installed_manifests().next().is_some()
+    is_set("VK_INSTANCE_LAYERS") || is_set("VK_LOADER_LAYERS_ENABLE") || installed_manifests().next().is_some()
 }
 
 /// The manifests of a layer of this name that the loader finds beside the run's own.

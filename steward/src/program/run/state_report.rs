@@ -32,11 +32,7 @@ pub(super) struct Missing {
 
 impl Missing {
     fn parts(self) -> Vec<&'static str> {
-        let parts = [
-            (self.findings, "findings"),
-            (self.stacks, "call stacks"),
-            (self.guard, "reports of the guard"),
-        ];
+        let parts = [(self.findings, "findings"), (self.stacks, "call stacks"), (self.guard, "reports of the guard")];
         let missing = parts.into_iter().filter(|(is_missing, _)| *is_missing);
         missing.map(|(_, part)| part).collect()
     }
@@ -54,8 +50,8 @@ pub(super) struct StateEntry {
     state: State,
 }
 
-/// `answered` are the state files of those that have just written a report on request. `child` is the program's own process, which ended with
-/// its status.
+/// `answered` are the state files of those that have just written a report on request. `child` is the program's own
+/// process, which ended with its status.
 pub(super) fn of_folder(
     folder: &Path,
     (child, status): (u32, ExitStatus),
@@ -68,15 +64,14 @@ pub(super) fn of_folder(
         let name = path.file_name();
         name.is_some_and(|name| answered.iter().any(|answered| answered == name))
     };
-    let states = paths
-        .iter()
-        .filter_map(|path| Some((path, state_file::read(path).ok()?)));
+    let states = paths.iter().filter_map(|path| Some((path, state_file::read(path).ok()?)));
     let states: Vec<_> = states.collect();
     let is_own = |state: &State| state.process == u64::from(child);
     let last = states.iter().rposition(|(_, state)| is_own(state));
-    let unreported = states.iter().enumerate().filter(|(_, (path, state))| {
-        !is_answered(path) && state.started_commands > state.reported_commands
-    });
+    let unreported = states
+        .iter()
+        .enumerate()
+        .filter(|(_, (path, state))| !is_answered(path) && state.started_commands > state.reported_commands);
     let reports = unreported.map(|(place, (path, state))| {
         let ended = match is_own(state) {
             true if Some(place) == last => ended(Some(status)),
@@ -85,12 +80,7 @@ pub(super) fn of_folder(
             false => ended(None),
         };
         let stacks = stacks::read(path).ok().flatten();
-        report(
-            state,
-            &ended,
-            missing,
-            stacks.map(|stacks| (stacks, &mut *symbols)),
-        )
+        report(state, &ended, missing, stacks.map(|stacks| (stacks, &mut *symbols)))
     });
     reports.collect()
 }
@@ -102,26 +92,14 @@ fn ended(status: Option<ExitStatus>) -> String {
     match (ended_by(status), status.code()) {
         (Some(signal), _) => format!("ended by {}", signal_name(signal)),
         (None, Some(code)) => {
-            format!(
-                "ended with status {code} without a report (it ran no exit handlers, or could not write it)"
-            )
+            format!("ended with status {code} without a report (it ran no exit handlers, or could not write it)")
         }
         (None, None) => "ended".to_owned(),
     }
 }
 
-fn report(
-    state: &State,
-    ended: &str,
-    missing: Missing,
-    stacks: Option<(StoredStacks, &mut Symbols)>,
-) -> StateReport {
-    let State {
-        process,
-        commands,
-        started_commands,
-        ..
-    } = state;
+fn report(state: &State, ended: &str, missing: Missing, stacks: Option<(StoredStacks, &mut Symbols)>) -> StateReport {
+    let State { process, commands, started_commands, .. } = state;
     let mut text = format!(
         "Host memory that Vulkan allocated through callbacks: process {process} {ended}; its state after command {commands}\n\
          (with the 16 bytes in front of each block; all instances and devices together; nothing was judged)\n"
@@ -135,10 +113,7 @@ fn report(
     if !state.is_whole {
         text += "It ended during an update: some rows are a command older than others.\n";
     }
-    let missing = Missing {
-        stacks: missing.stacks && stacks.is_none(),
-        ..missing
-    };
+    let missing = Missing { stacks: missing.stacks && stacks.is_none(), ..missing };
     let missing = missing.parts();
     if !missing.is_empty() {
         text += &format!(
@@ -147,12 +122,9 @@ fn report(
         );
     }
     text += &format!("\n{state}");
-    let how =
-        format!("{ended}: its state after command {commands} is known, and nothing was judged");
+    let how = format!("{ended}: its state after command {commands} is known, and nothing was judged");
     let leaks = stacks.map(|(stacks, symbols)| name_stacks(stacks, symbols, &mut text));
-    let report = leaks
-        .as_ref()
-        .map(|leaks| Report::of_stacks(*process, *commands, leaks));
+    let report = leaks.as_ref().map(|leaks| Report::of_stacks(*process, *commands, leaks));
     let entry = StateEntry {
         failed: Failed {
             format: Report::FORMAT.to_owned(),
@@ -173,11 +145,7 @@ fn report(
 }
 
 fn name_stacks(stacks: StoredStacks, symbols: &mut Symbols, text: &mut String) -> Leaks {
-    let StoredStacks {
-        mut leaks,
-        unstored,
-        is_damaged,
-    } = stacks;
+    let StoredStacks { mut leaks, unstored, is_damaged } = stacks;
     leaks.merge();
     *text += &symbols.name_leaks(&mut leaks).to_string();
     if !leaks.stacks.is_empty() {
@@ -211,29 +179,11 @@ mod tests {
         let names = names.filter_map(|line| Some(line.split_once('`')?.0));
         let mut documented: Vec<_> = names.map(str::to_owned).collect();
         let usage = StateUsage::default();
-        let kind = StateKind {
-            kind: "VkBuffer".to_owned(),
-            usage,
-            objects_created: 1,
-            objects_alive: 1,
-            foreign_commands: 0,
-        };
-        let heap = StateHeap {
-            index: 0,
-            usage,
-            refusals: 0,
-            size: 0,
-        };
-        let state = State {
-            kinds: vec![kind],
-            heaps: vec![heap],
-            ..state()
-        };
-        let stacks = StoredStacks {
-            leaks: Leaks::default(),
-            unstored: 0,
-            is_damaged: false,
-        };
+        let kind =
+            StateKind { kind: "VkBuffer".to_owned(), usage, objects_created: 1, objects_alive: 1, foreign_commands: 0 };
+        let heap = StateHeap { index: 0, usage, refusals: 0, size: 0 };
+        let state = State { kinds: vec![kind], heaps: vec![heap], ..state() };
+        let stacks = StoredStacks { leaks: Leaks::default(), unstored: 0, is_damaged: false };
         let stacks = Some((stacks, &mut Symbols::default()));
         let json = report(&state, "still runs", Missing::default(), stacks);
         let json = serde_json::to_value(&json.written).expect("JSON");
@@ -270,26 +220,19 @@ mod tests {
     #[test]
     fn ly44_numbers_of_a_killed_process_read_as_a_report_that_is_not_there() {
         let state = state();
-        let missing = Missing {
-            findings: true,
-            stacks: true,
-            guard: false,
-        };
+        let missing = Missing { findings: true, stacks: true, guard: false };
         let ended = ended(Some(ExitStatus::from_raw(9)));
         let report = report(&state, &ended, missing, None);
         let lost = "\nMissing: findings, call stacks. A process writes them";
         let json = serde_json::to_string(&report.written).expect("JSON");
-        let ProcessReport::State(_, text) = report.written else {
-            unreachable!("of a state")
-        };
+        let ProcessReport::State(_, text) = report.written else { unreachable!("of a state") };
         assert!(text.contains(lost), "{text}");
         let entries = ReportOrList::parse("a file", json.as_bytes()).expect("JSON of the program");
         let [ReportOrList::Failed(failed)] = &*entries else {
             panic!("{entries:?}");
         };
         assert_eq!(failed.driver, "process 7");
-        let sentence =
-            "it ended by SIGKILL: its state after command 12 is known, and nothing was judged";
+        let sentence = "it ended by SIGKILL: its state after command 12 is known, and nothing was judged";
         assert_eq!(failed.error, sentence);
     }
 }

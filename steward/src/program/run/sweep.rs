@@ -64,27 +64,17 @@ pub(super) struct Swept<'a> {
 }
 
 impl Swept<'_> {
-    /// Runs the command until a run has no request of its number. If no request was refused in any run, nothing was tested, and the outcome
-    /// says so.
+    /// Runs the command until a run has no request of its number. If no request was refused in any run, nothing was
+    /// tested, and the outcome says so.
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
         let json = &self.options.output.json;
-        let mut report = SweepReport {
-            runs: Vec::new(),
-            is_complete: false,
-            ended_by: None,
-        };
+        let mut report = SweepReport { runs: Vec::new(), is_complete: false, ended_by: None };
         let mut signals = HeldSignals::new(ChildKind::Program)?;
         let mut untested = None;
         for request in 0..self.limits.runs {
             let mut command = (self.command)()?;
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            let guarding = Guarding {
-                fail: Some(Fault::Nth(request)),
-                ..*self.guarding
-            };
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let guarding = Guarding { fail: Some(Fault::Nth(request)), ..*self.guarding };
             let folder = prepare(&mut command, self.options, &guarding)?;
             let program = PathBuf::from(command.get_program());
             let status = match signals.spawn(&mut command) {
@@ -110,12 +100,7 @@ impl Swept<'_> {
                 untested = Some(why_untested(&program, status, &reports));
             }
             if !is_last || was_harmed {
-                report.runs.push(SweptRun {
-                    request,
-                    refused,
-                    ended,
-                    status: status_number,
-                });
+                report.runs.push(SweptRun { request, refused, ended, status: status_number });
             }
             if is_last {
                 report.is_complete = !was_harmed && request > 0;
@@ -144,9 +129,7 @@ impl Swept<'_> {
 fn why_untested(program: &Path, status: Option<ExitStatus>, reports: &Reports) -> String {
     let reason = match (reports.processes.is_empty(), status) {
         (false, _) => "its driver requested no memory through callbacks".to_owned(),
-        (true, Some(status)) => {
-            executable::why_no_layer(program).unwrap_or_else(|| no_report(program, status))
-        }
+        (true, Some(status)) => executable::why_no_layer(program).unwrap_or_else(|| no_report(program, status)),
         (true, None) => "it was killed after the time limit".to_owned(),
     };
     format!("--fail=each refused nothing, so nothing was tested: {reason}")
@@ -172,8 +155,7 @@ impl SweepReport {
 
 impl Display for SweepReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rows =
-            vec![["request", "command", "of", "scope", "bytes", "ended"].map(str::to_owned)];
+        let mut rows = vec![["request", "command", "of", "scope", "bytes", "ended"].map(str::to_owned)];
         rows.extend(self.runs.iter().map(|run| {
             let none = Refusal::default();
             let refused = run.refused.as_ref().unwrap_or(&none);
@@ -202,21 +184,14 @@ impl Display for SweepReport {
             return Ok(());
         }
         if let Some(signal) = &self.ended_by {
-            return writeln!(
-                f,
-                "The sweep was ended by {signal}: requests with higher numbers were not refused"
-            );
+            return writeln!(f, "The sweep was ended by {signal}: requests with higher numbers were not refused");
         }
         match self.runs.last() {
             None => Ok(()),
-            Some(last) if last.refused.is_none() => writeln!(
-                f,
-                "The last run ended before any request was refused: the program ends so by itself"
-            ),
-            _ => writeln!(
-                f,
-                "There may be further requests: --fail=each=N allows N runs"
-            ),
+            Some(last) if last.refused.is_none() => {
+                writeln!(f, "The last run ended before any request was refused: the program ends so by itself")
+            }
+            _ => writeln!(f, "There may be further requests: --fail=each=N allows N runs"),
         }
     }
 }

@@ -31,10 +31,7 @@ pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, Pr
     // Causes are kept, from the file or else from what is known of the drivers.
     let known = match check::written_before(file)? {
         Some(before) => before,
-        None => reports
-            .known()
-            .map(|known| known.expectations)
-            .unwrap_or_default(),
+        None => reports.known().map(|known| known.expectations).unwrap_or_default(),
     };
     let drivers = reports.drivers();
     let driver = match drivers.as_slice() {
@@ -58,21 +55,12 @@ mod tests {
     fn nothing_is_written_where_a_report_cannot_be_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("expect.toml");
-        let checked = ProgramAccounts {
-            check: Some(CheckLimits::default()),
-            ..ProgramAccounts::default()
-        };
-        let report = Report {
-            program: Some(checked),
-            ..Report::of_stacks(7, 9, &Leaks::default())
-        };
+        let checked = ProgramAccounts { check: Some(CheckLimits::default()), ..ProgramAccounts::default() };
+        let report = Report { program: Some(checked), ..Report::of_stacks(7, 9, &Leaks::default()) };
         let mut reports = Reports::of(vec![report]);
         reports.unreadable = vec!["a report cannot be read".to_owned()];
         let why = write(&reports, &file).expect("no error").expect("a reason");
-        assert!(
-            why.ends_with("was not written: a report cannot be read"),
-            "{why}"
-        );
+        assert!(why.ends_with("was not written: a report cannot be read"), "{why}");
         assert!(!file.exists());
         reports.unreadable.clear();
         assert_eq!(write(&reports, &file).expect("no error"), None);

@@ -45,10 +45,7 @@ mod tests {
     #[test]
     fn what_is_too_long_breaks_between_words_and_loses_none() {
         let text = "one two three four\n  five six seven eight\n\nnine";
-        assert_eq!(
-            folded(text, 12),
-            "one two\n  three four\n  five six\n    seven\n    eight\n\nnine"
-        );
+        assert_eq!(folded(text, 12), "one two\n  three four\n  five six\n    seven\n    eight\n\nnine");
         assert_eq!(folded(text, 40), text);
         let long = "x".repeat(30);
         assert_eq!(folded(&long, 10), long, "a word has a line of its own");
@@ -61,18 +58,11 @@ mod tests {
         let text = "  violation V23 the implementation freed 160 B (scope DEVICE) of the device's\n       allocator\n";
         for width in 8..90 {
             let done = folded(text, width);
-            let words = |text: &str| {
-                text.split_whitespace()
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>()
-            };
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
             assert_eq!(words(&done), words(text), "{width}");
             let longest = text.split_whitespace().map(str::len).max().unwrap_or(0);
             let most = width.max(longest + width / 2);
-            assert!(
-                done.lines().all(|line| line.len() <= most),
-                "{width}: {done}"
-            );
+            assert!(done.lines().all(|line| line.len() <= most), "{width}: {done}");
         }
     }
 }

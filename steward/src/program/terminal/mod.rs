@@ -44,9 +44,7 @@ impl Terminal {
         let width = terminal_size_of(&stream).map(|(Width(width), _)| usize::from(width));
         let width = width.or_else(variable).filter(|_| is_terminal);
         Self {
-            width: width
-                .filter(|width| *width > 0)
-                .map(|width| width.max(MIN_WIDTH)),
+            width: width.filter(|width| *width > 0).map(|width| width.max(MIN_WIDTH)),
             colours: colours(color, is_terminal, &|name| {
                 env::var_os(name).map(|value| value.to_string_lossy().into_owned())
             }),
@@ -68,11 +66,7 @@ impl Terminal {
 }
 
 /// `NO_COLOR` and `TERM` are those of <https://no-color.org> and terminfo.
-fn colours(
-    when: ColorChoice,
-    is_terminal: bool,
-    variable: &dyn Fn(&str) -> Option<String>,
-) -> bool {
+fn colours(when: ColorChoice, is_terminal: bool, variable: &dyn Fn(&str) -> Option<String>) -> bool {
     match when {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
@@ -100,11 +94,7 @@ mod tests {
         assert!(auto(true, &[]) && auto(true, &[("NO_COLOR", ""), ("TERM", "xterm")]));
         assert!(!auto(false, &[]));
         assert!(!auto(true, &[("NO_COLOR", "1")]) && !auto(true, &[("TERM", "dumb")]));
-        assert!(colours(
-            ColorChoice::Always,
-            false,
-            &set(&[("NO_COLOR", "1")])
-        ));
+        assert!(colours(ColorChoice::Always, false, &set(&[("NO_COLOR", "1")])));
         assert!(!colours(ColorChoice::Never, true, &set(&[])));
     }
 }

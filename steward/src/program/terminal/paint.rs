@@ -93,11 +93,7 @@ mod tests {
     fn plain(text: &str) -> String {
         let mut out = String::new();
         for (nth, part) in text.split('\u{1b}').enumerate() {
-            let shown = if nth == 0 {
-                part
-            } else {
-                part.split_once('m').map_or("", |(_, rest)| rest)
-            };
+            let shown = if nth == 0 { part } else { part.split_once('m').map_or("", |(_, rest)| rest) };
             out.push_str(shown);
         }
         out

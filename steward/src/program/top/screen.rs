@@ -25,12 +25,7 @@ const REMEMBERED: usize = 1000;
 
 const MEMORY: Titles<6> = (8, ["memory", "live", "peak", "size", "allocs/s", "bytes/s"]);
 /// The first letter of each sorts by it.
-const KINDS: Titles<7> = (
-    26,
-    [
-        "kind", "live", "peak", "taken", "allocs/s", "bytes/s", "objects",
-    ],
-);
+const KINDS: Titles<7> = (26, ["kind", "live", "peak", "taken", "allocs/s", "bytes/s", "objects"]);
 const NUMBER: usize = 9;
 const FOOT: &str = "[q]uit ↑↓ sort: [k]ind [l]ive [p]eak [t]aken [a]llocs/s [b]ytes/s [o]bjects";
 
@@ -71,9 +66,7 @@ pub(super) fn show(watched: &Watched, interval: Duration) -> Result<Option<Strin
 }
 
 /// However `shown` ends, also by a panic, the terminal is as it was before.
-fn on_screen<R>(
-    shown: impl FnOnce(&mut DefaultTerminal) -> Result<R, ProgramError>,
-) -> Result<R, ProgramError> {
+fn on_screen<R>(shown: impl FnOnce(&mut DefaultTerminal) -> Result<R, ProgramError>) -> Result<R, ProgramError> {
     let result = match ratatui::try_init() {
         Ok(mut terminal) => {
             let result = shown(&mut terminal);
@@ -122,13 +115,7 @@ struct View {
 
 impl View {
     fn new(now: Reading) -> Self {
-        Self {
-            live: vec![live(&now)],
-            now,
-            before: None,
-            sort: 1,
-            above: 0,
-        }
+        Self { live: vec![live(&now)], now, before: None, sort: 1, above: 0 }
     }
 
     fn advance(&mut self, now: Reading) {
@@ -165,10 +152,7 @@ impl View {
         frame.render_widget(text.wrap(Wrap { trim: true }), head);
         frame.render_widget(table(&MEMORY, None, &memory), above);
         let beside = MEMORY.0 + NUMBER * (MEMORY.1.len() - 1) + 1;
-        let columns = [
-            Constraint::Length(u16::try_from(beside).unwrap_or(u16::MAX)),
-            Constraint::Min(0),
-        ];
+        let columns = [Constraint::Length(u16::try_from(beside).unwrap_or(u16::MAX)), Constraint::Min(0)];
         let [_, courses] = Layout::horizontal(columns).areas(above);
         let host = self.live.iter().map(|live| live[0]);
         self.draw_course(frame, courses, 1, host);
@@ -183,13 +167,7 @@ impl View {
     }
 
     /// As much as fits, the latest last.
-    fn draw_course(
-        &self,
-        frame: &mut Frame<'_>,
-        of_all: Rect,
-        row: usize,
-        live: impl Iterator<Item = u64>,
-    ) {
+    fn draw_course(&self, frame: &mut Frame<'_>, of_all: Rect, row: usize, live: impl Iterator<Item = u64>) {
         let Some(area) = of_all.rows().nth(row) else {
             return;
         };
@@ -252,11 +230,7 @@ fn live(reading: &Reading) -> [u64; 1 + MAX_HEAPS] {
     live
 }
 
-fn table<const N: usize>(
-    (width, titles): &Titles<N>,
-    sort: Option<usize>,
-    rows: &[Row],
-) -> Text<'static> {
+fn table<const N: usize>((width, titles): &Titles<N>, sort: Option<usize>, rows: &[Row]) -> Text<'static> {
     let line = |name: &str, cells: Vec<String>| {
         let cells = cells.iter().map(|cell| format!("{cell:>NUMBER$}"));
         Line::from(format!("{name:width$.width$}") + &cells.collect::<String>())
@@ -308,18 +282,9 @@ mod tests {
             shown.extend(piece);
         }
         let shown = String::from_utf8_lossy(&shown);
-        let places = [
-            "\x1b[?1049h",
-            "drawn",
-            "\x1b[?1049l",
-            "planted",
-            "\x1b[?25h",
-        ];
+        let places = ["\x1b[?1049h", "drawn", "\x1b[?1049l", "planted", "\x1b[?25h"];
         let places = places.map(|one| shown.find(one));
-        assert!(
-            places[0].is_some() && places.is_sorted(),
-            "{places:?}: {shown:?}"
-        );
+        assert!(places[0].is_some() && places.is_sorted(), "{places:?}: {shown:?}");
         assert!(top.has_lines(), "{shown:?}");
     }
 }

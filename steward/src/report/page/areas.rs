@@ -44,33 +44,17 @@ pub(super) fn areas(report: &Report) -> Vec<Areas> {
     let small = draw(report, 190.0, is_small);
     let about = format!("{} in all contexts", bytes(all));
     let mut drawn = vec![view(report, &whole, 430.0, about)];
-    let rows = report
-        .contexts
-        .iter()
-        .filter(|row| !row.group && row.live_bytes > 0 && is_small(row))
-        .count();
+    let rows = report.contexts.iter().filter(|row| !row.group && row.live_bytes > 0 && is_small(row)).count();
     if rows >= 3 && (small.bytes as f64) < 0.2 * all as f64 {
         let share = percent(small.bytes as f64 / all as f64);
-        let about = format!(
-            "The {rows} smallest contexts, enlarged: {}, {share} of the above",
-            bytes(small.bytes)
-        );
+        let about = format!("The {rows} smallest contexts, enlarged: {}, {share} of the above", bytes(small.bytes));
         drawn.push(view(report, &small, 190.0, about));
     }
     drawn
 }
 
 fn draw(report: &Report, height: f64, wanted: impl Fn(&ContextRow) -> bool) -> Treemap {
-    treemap(
-        &report.contexts,
-        wanted,
-        Rect {
-            x: 0.0,
-            y: 0.0,
-            w: WIDTH,
-            h: height,
-        },
-    )
+    treemap(&report.contexts, wanted, Rect { x: 0.0, y: 0.0, w: WIDTH, h: height })
 }
 
 fn view(report: &Report, map: &Treemap, height: f64, about: String) -> Areas {
@@ -79,9 +63,7 @@ fn view(report: &Report, map: &Treemap, height: f64, about: String) -> Areas {
     Areas {
         height,
         about,
-        boxes: boxes
-            .map(|part| area(part, name(part), map.bytes))
-            .collect(),
+        boxes: boxes.map(|part| area(part, name(part), map.bytes)).collect(),
         groups: map.groups.iter().map(|(_, rect)| *rect).collect(),
     }
 }
@@ -89,11 +71,7 @@ fn view(report: &Report, map: &Treemap, height: f64, about: String) -> Areas {
 fn area(part: &Part, name: &str, all: u64) -> Area {
     let (rect, short) = (part.rect, bytes(part.bytes));
     let share = percent(part.bytes as f64 / all as f64);
-    let title = format!(
-        "{name}, scope {}: {short} ({} bytes), {share}",
-        part.scope,
-        grouped(part.bytes)
-    );
+    let title = format!("{name}, scope {}: {short} ({} bytes), {share}", part.scope, grouped(part.bytes));
     let room = rect.w - 10.0;
     // Vulkan's names begin alike: a name that does not fit begins with the part that differs.
     let told_apart = fitted(name, room, BOLD)
@@ -103,23 +81,10 @@ fn area(part: &Part, name: &str, all: u64) -> Area {
     let whole = |text: &str| fitted(text, room, WIDE).filter(|shown| shown == text);
     let short = whole(&short);
     let share = whole(&share).filter(|_| short.is_some());
-    let lines = [
-        (20.0, told_apart, true),
-        (38.0, short, false),
-        (56.0, share, false),
-    ];
+    let lines = [(20.0, told_apart, true), (38.0, short, false), (56.0, share, false)];
     let lines = lines.into_iter().filter_map(|(y, text, strong)| {
         let text = text.filter(|text| !text.is_empty() && rect.h >= y + 6.0)?;
-        Some(AreaLabel {
-            y: rect.y + y,
-            text,
-            strong,
-        })
+        Some(AreaLabel { y: rect.y + y, text, strong })
     });
-    Area {
-        rect,
-        scope: part.scope.name(),
-        title,
-        lines: lines.collect(),
-    }
+    Area { rect, scope: part.scope.name(), title, lines: lines.collect() }
 }

@@ -25,11 +25,7 @@ pub(super) fn counted(number: u64, noun: &str) -> String {
 }
 
 pub(super) fn cell(number: u64) -> String {
-    if number == 0 {
-        "\u{2013}".to_owned()
-    } else {
-        grouped(number)
-    }
+    if number == 0 { "\u{2013}".to_owned() } else { grouped(number) }
 }
 
 /// Bytes on an axis, in few digits: `512 KiB`, `1.5 MiB`.
@@ -40,10 +36,7 @@ pub(super) fn tick(bytes: u64) -> String {
     let text = vk_report::units::bytes(bytes);
     match text.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
-            format!(
-                "{} {unit}",
-                number.trim_end_matches('0').trim_end_matches('.')
-            )
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
         }
         _ => text,
     }
@@ -51,11 +44,7 @@ pub(super) fn tick(bytes: u64) -> String {
 
 /// Cuts `text` to `width` units with characters of `wide` units; none if fewer than three fit.
 pub(super) fn fitted(text: &str, width: f64, wide: f64) -> Option<String> {
-    let room = if width > 0.0 {
-        (width / wide) as usize
-    } else {
-        0
-    };
+    let room = if width > 0.0 { (width / wide) as usize } else { 0 };
     if text.chars().count() <= room {
         return Some(text.to_owned());
     }
@@ -65,11 +54,7 @@ pub(super) fn fitted(text: &str, width: f64, wide: f64) -> Option<String> {
 pub(super) fn unit(number: f64) -> String {
     let text = format!("{number:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" {
-        "0".to_owned()
-    } else {
-        text.to_owned()
-    }
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
 #[expect(unreachable_pub, reason = "the macro makes its functions so")]
@@ -144,10 +129,7 @@ mod tests {
     #[test]
     fn names_are_cut_where_they_do_not_fit() {
         assert_eq!(fitted("VkBuffer", 80.0, 10.0).as_deref(), Some("VkBuffer"));
-        assert_eq!(
-            fitted("VkBuffer", 79.0, 10.0).as_deref(),
-            Some("VkBuff\u{2026}")
-        );
+        assert_eq!(fitted("VkBuffer", 79.0, 10.0).as_deref(), Some("VkBuff\u{2026}"));
         assert_eq!(fitted("VkBuffer", 39.0, 10.0), None);
         assert_eq!(fitted("Vk", 20.0, 10.0).as_deref(), Some("Vk"));
         assert_eq!(fitted("", -5.0, 10.0).as_deref(), Some(""));

@@ -31,10 +31,7 @@ pub(super) fn matrix(drivers: &[CheckedDriver]) -> Option<Matrix> {
     }
     let row = |name: &str, figure: &dyn Fn(&Report) -> String| {
         let cell = |report: &Option<&Report>| report.map_or_else(no_report, figure);
-        MatrixRow {
-            name: name.to_owned(),
-            cells: reports.iter().map(cell).collect(),
-        }
+        MatrixRow { name: name.to_owned(), cells: reports.iter().map(cell).collect() }
     };
     let coverage = |name, run: fn(&Coverage) -> Option<CoverageRun>| {
         row(name, &|report| {
@@ -49,25 +46,15 @@ pub(super) fn matrix(drivers: &[CheckedDriver]) -> Option<Matrix> {
     };
     let memory = vec![
         row("Peak", &|report| bytes(report.peak_bytes)),
-        row("Taken in all", &|report| {
-            bytes(phase_sum(report, |phase| phase.bytes))
-        }),
-        row("Blocks", &|report| {
-            cell(phase_sum(report, |phase| phase.blocks))
-        }),
-        row("Left behind", &|report| {
-            left(sum(report.leftovers.iter().map(|left| left.bytes)))
-        }),
+        row("Taken in all", &|report| bytes(phase_sum(report, |phase| phase.bytes))),
+        row("Blocks", &|report| cell(phase_sum(report, |phase| phase.blocks))),
+        row("Left behind", &|report| left(sum(report.leftovers.iter().map(|left| left.bytes)))),
         row("Device memory left behind", &|report| {
             let live = report.vulkan_memory.as_deref().map(VulkanMemory::live);
             live.map_or_else(|| cell(0), |(_, live)| left(live))
         }),
-        coverage("Through callbacks, without the loader", |coverage| {
-            coverage.without_loader
-        }),
-        coverage("Through callbacks, with the loader", |coverage| {
-            coverage.with_loader
-        }),
+        coverage("Through callbacks, without the loader", |coverage| coverage.without_loader),
+        coverage("Through callbacks, with the loader", |coverage| coverage.with_loader),
     ];
     let levels = FindingRow::LEVELS.into_iter().map(|level| {
         row(&format!("{level}s"), &|report| {
@@ -75,19 +62,15 @@ pub(super) fn matrix(drivers: &[CheckedDriver]) -> Option<Matrix> {
             cell(found.count() as u64)
         })
     });
-    let held = |name: &str,
-                is_counted: &dyn Fn(&ContextRow) -> bool,
-                figure: &dyn Fn(&ContextRow) -> u64| {
+    let held = |name: &str, is_counted: &dyn Fn(&ContextRow) -> bool, figure: &dyn Fn(&ContextRow) -> u64| {
         row(name, &|report| {
             let rows = report.contexts.iter().filter(|row| is_counted(row));
             cell(sum(rows.map(figure)))
         })
     };
-    let scopes = Scope::ALL.into_iter().map(|scope| {
-        held(scope.name(), &|row| row.depth == 0, &|row| {
-            row.live_by_scope.get(scope)
-        })
-    });
+    let scopes = Scope::ALL
+        .into_iter()
+        .map(|scope| held(scope.name(), &|row| row.depth == 0, &|row| row.live_by_scope.get(scope)));
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     let rows = reports.iter().flatten().flat_map(|report| &report.contexts);
     for row in rows.filter(|row| !row.group && row.live_bytes > 0) {
@@ -115,10 +98,7 @@ pub(super) fn matrix(drivers: &[CheckedDriver]) -> Option<Matrix> {
             ("Host memory", memory),
             ("Findings", levels.collect()),
             ("Bytes by scope, when contexts held most", scopes.collect()),
-            (
-                "Bytes by kind of object, when contexts held most",
-                kinds.collect(),
-            ),
+            ("Bytes by kind of object, when contexts held most", kinds.collect()),
         ],
     })
 }
@@ -151,19 +131,11 @@ fn of_checks(drivers: &[CheckedDriver]) -> Vec<MatrixRow> {
     }
     let row = |name: &str, of: fn(&CheckSummary) -> String| {
         let cell = |driver: &CheckedDriver| driver.check.as_ref().map_or_else(no_report, of);
-        MatrixRow {
-            name: name.to_owned(),
-            cells: drivers.iter().map(cell).collect(),
-        }
+        MatrixRow { name: name.to_owned(), cells: drivers.iter().map(cell).collect() }
     };
     vec![
         row("Result", CheckSummary::words),
-        row("Compared with", |check| {
-            check
-                .expectations
-                .clone()
-                .unwrap_or_else(|| "nothing".to_owned())
-        }),
+        row("Compared with", |check| check.expectations.clone().unwrap_or_else(|| "nothing".to_owned())),
         row("Known findings", |check| cell(check.known as u64)),
     ]
 }

@@ -45,10 +45,7 @@ struct ReportPage {
 /// # Errors
 /// As [`html_of_checks`].
 pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
-    let unchecked = entries.iter().cloned().map(|report| CheckedDriver {
-        report,
-        check: None,
-    });
+    let unchecked = entries.iter().cloned().map(|report| CheckedDriver { report, check: None });
     html_of_checks(&unchecked.collect::<Vec<_>>())
 }
 
@@ -59,20 +56,14 @@ pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
 pub fn html_of_checks(drivers: &[CheckedDriver]) -> Result<String, askama::Error> {
     let matrix = matrix::matrix(drivers);
     let sections = drivers.iter().cloned().enumerate();
-    let sections: Vec<_> = sections
-        .map(|(index, driver)| Section::new(index, driver))
-        .collect();
+    let sections: Vec<_> = sections.map(|(index, driver)| Section::new(index, driver)).collect();
     let title = match sections.as_slice() {
         [one] => one.heading.clone(),
         all => format!("{} drivers", all.len()),
     };
-    let page = ReportPage {
-        title,
-        version: env!("CARGO_PKG_VERSION"),
-        matrix,
-        sections,
-    };
-    // Names and reasons come from drivers, files and the system: none of them may control or reorder the text behind it.
+    let page = ReportPage { title, version: env!("CARGO_PKG_VERSION"), matrix, sections };
+    // Names and reasons come from drivers, files and the system: none of them may control or reorder the text behind
+    // it.
     let is_kept = |one: char| one == '\n' || !steers(one);
     let shown = |one| if is_kept(one) { one } else { ' ' };
     Ok(page.render()?.chars().map(shown).collect())

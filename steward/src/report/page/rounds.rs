@@ -14,11 +14,7 @@ pub(super) struct Folded<'r> {
 
 pub(super) fn folded(phases: &[Phase]) -> Folded<'_> {
     let Some((first, length, count)) = cycle(phases) else {
-        return Folded {
-            phases: Cow::Borrowed(phases),
-            rounds: 0..0,
-            places: (0..phases.len()).collect(),
-        };
+        return Folded { phases: Cow::Borrowed(phases), rounds: 0..0, places: (0..phases.len()).collect() };
     };
     let end = first + length * count;
     let rounds = phases[first..end].chunks(length).enumerate();
@@ -30,20 +26,14 @@ pub(super) fn folded(phases: &[Phase]) -> Folded<'_> {
         within if within < end => first + (within - first) / length,
         behind => behind - end + first + count,
     };
-    Folded {
-        phases: Cow::Owned(folded),
-        rounds: first..first + count,
-        places: (0..phases.len()).map(place).collect(),
-    }
+    Folded { phases: Cow::Owned(folded), rounds: first..first + count, places: (0..phases.len()).map(place).collect() }
 }
 
 impl Folded<'_> {
     pub(super) fn samples(&self, samples: &[Sample]) -> Vec<Sample> {
         let last = self.phases.len().saturating_sub(1);
-        let moved = |sample: &Sample| Sample {
-            phase: self.places.get(sample.phase).copied().unwrap_or(last),
-            ..*sample
-        };
+        let moved =
+            |sample: &Sample| Sample { phase: self.places.get(sample.phase).copied().unwrap_or(last), ..*sample };
         samples.iter().map(moved).collect()
     }
 }
@@ -53,26 +43,19 @@ fn cycle(phases: &[Phase]) -> Option<(usize, usize, usize)> {
     let name = |index: usize| phases.get(index).map(|phase| phase.name.as_str());
     let (first, second) = (0..phases.len()).find_map(|first| {
         let rest = first + 1..phases.len();
-        rest.into_iter()
-            .take(64)
-            .find(|second| name(*second) == name(first))
-            .map(|second| (first, second))
+        rest.into_iter().take(64).find(|second| name(*second) == name(first)).map(|second| (first, second))
     })?;
     let length = second - first;
     let whole = |round: &usize| {
         let begin = first + round * length;
-        begin + length <= phases.len()
-            && (0..length).all(|step| name(begin + step) == name(first + step))
+        begin + length <= phases.len() && (0..length).all(|step| name(begin + step) == name(first + step))
     };
     let count = (0..phases.len()).take_while(whole).count();
     (count >= 2).then_some((first, length, count))
 }
 
 fn sum(name: String, round: &[Phase]) -> Phase {
-    let mut sum = Phase {
-        name,
-        ..Phase::default()
-    };
+    let mut sum = Phase { name, ..Phase::default() };
     round.iter().for_each(|phase| sum.append(phase));
     sum
 }
@@ -82,13 +65,7 @@ mod tests {
     use super::{Phase, Sample, folded};
 
     fn phase(name: &str, live_bytes: u64, peak_bytes: u64) -> Phase {
-        Phase {
-            name: name.into(),
-            commands: 1,
-            live_bytes,
-            peak_bytes,
-            ..Phase::default()
-        }
+        Phase { name: name.into(), commands: 1, live_bytes, peak_bytes, ..Phase::default() }
     }
 
     #[test]
@@ -100,11 +77,8 @@ mod tests {
         }
         phases.push(phase("end", 0, 40));
         let folded = folded(&phases);
-        let shown: Vec<_> = folded
-            .phases
-            .iter()
-            .map(|p| (p.name.as_str(), p.commands, p.live_bytes, p.peak_bytes))
-            .collect();
+        let shown: Vec<_> =
+            folded.phases.iter().map(|p| (p.name.as_str(), p.commands, p.live_bytes, p.peak_bytes)).collect();
         assert_eq!(
             shown,
             [
@@ -116,12 +90,7 @@ mod tests {
             ]
         );
         assert_eq!(folded.rounds, 1..4);
-        let samples: Vec<_> = (0..8)
-            .map(|phase| Sample {
-                phase,
-                ..Sample::default()
-            })
-            .collect();
+        let samples: Vec<_> = (0..8).map(|phase| Sample { phase, ..Sample::default() }).collect();
         let places: Vec<_> = folded.samples(&samples).iter().map(|s| s.phase).collect();
         assert_eq!(places, [0, 1, 1, 2, 2, 3, 3, 4]);
     }

@@ -12,8 +12,8 @@ use super::timeline_chart::{Course, course};
 use crate::expectations::{CheckSummary, name_known};
 use crate::report::{CheckedDriver, Failed, ReportOrList};
 use vk_report::report::{
-    DrillDown, FindingRow, GuardRun, Leaks, Phase, Report, RunEnvironment, Source, VulkanMemory,
-    VulkanMemoryRow, title_of,
+    DrillDown, FindingRow, GuardRun, Leaks, Phase, Report, RunEnvironment, Source, VulkanMemory, VulkanMemoryRow,
+    title_of,
 };
 
 pub(super) struct Section {
@@ -49,11 +49,7 @@ pub(super) struct Drawn {
 impl Section {
     pub(super) fn new(index: usize, driver: CheckedDriver) -> Self {
         let (heading, failed, drawn) = match driver.report {
-            ReportOrList::Report(report) => (
-                heading(&report.source),
-                None,
-                Some(Box::new(Drawn::of(*report))),
-            ),
+            ReportOrList::Report(report) => (heading(&report.source), None, Some(Box::new(Drawn::of(*report)))),
             ReportOrList::Failed(failed) => (failed.driver.clone(), Some(failed), None),
         };
         Self {
@@ -84,18 +80,17 @@ impl Section {
 
     /// Whether there is anything to say of what is left, also that nothing is.
     pub(super) fn has_leftovers(&self) -> bool {
-        self.drawn.is_some()
-            || self.has_leaks()
-            || self.leaks().is_some_and(|leaks| !leaks.peaks.is_empty())
+        self.drawn.is_some() || self.has_leaks() || self.leaks().is_some_and(|leaks| !leaks.peaks.is_empty())
     }
 }
 
 impl Drawn {
     fn of(mut report: Report) -> Self {
         // A report that was saved before its rows had causes has only the numbers.
-        let is_named = report.known_findings.as_ref().is_some_and(|known| {
-            known.known == 0 || report.findings.iter().any(|row| row.known.is_some())
-        });
+        let is_named = report
+            .known_findings
+            .as_ref()
+            .is_some_and(|known| known.known == 0 || report.findings.iter().any(|row| row.known.is_some()));
         if !is_named {
             name_known(&mut report);
         }
@@ -104,13 +99,8 @@ impl Drawn {
         let rounds = folded(&report.phases);
         let samples = rounds.samples(&report.timeline);
         let coverage = report.callback_coverage.clone().unwrap_or_default();
-        let runs = [
-            ("Without the loader", coverage.without_loader),
-            ("With the loader", coverage.with_loader),
-        ];
-        let bars = runs
-            .into_iter()
-            .filter_map(|(name, run)| Some(tables::bar(name, run?)));
+        let runs = [("Without the loader", coverage.without_loader), ("With the loader", coverage.with_loader)];
+        let bars = runs.into_iter().filter_map(|(name, run)| Some(tables::bar(name, run?)));
         Self {
             known: findings::known(&report, &findings),
             findings,
@@ -118,11 +108,7 @@ impl Drawn {
             areas: areas(&report),
             contexts,
             unused,
-            drill: report
-                .call_sites
-                .as_ref()
-                .map(|sites| sites.drill_down())
-                .unwrap_or_default(),
+            drill: report.call_sites.as_ref().map(|sites| sites.drill_down()).unwrap_or_default(),
             course: course(&report, &rounds.phases, &samples),
             courses: courses(&report),
             phases: tables::phases(&rounds.phases),
@@ -140,29 +126,16 @@ impl Drawn {
     pub(super) fn about(&self) -> Vec<String> {
         let source = &self.report.source;
         let mut lines: Vec<_> = source.to_string().lines().map(capitalised).collect();
-        if let Source::Program {
-            devices,
-            loader,
-            layers,
-            ..
-        } = source
-        {
+        if let Source::Program { devices, loader, layers, .. } = source {
             lines.extend(devices.iter().map(|device| format!("Device: {device}")));
             lines.extend(loader.iter().map(|loader| format!("Loader: {loader}")));
             if !layers.is_empty() {
-                lines.push(format!(
-                    "Other layers that were named: {}",
-                    layers.join(", ")
-                ));
+                lines.push(format!("Other layers that were named: {}", layers.join(", ")));
             }
         } else {
             lines.remove(0);
         }
-        let environment = self
-            .report
-            .environment
-            .iter()
-            .flat_map(RunEnvironment::lines);
+        let environment = self.report.environment.iter().flat_map(RunEnvironment::lines);
         lines.extend(environment.map(|line| capitalised(&line)));
         lines
     }
@@ -180,15 +153,9 @@ impl Drawn {
     }
 
     pub(super) fn left(&self) -> (u64, u64) {
-        self.report
-            .leftovers
-            .iter()
-            .fold((0, 0), |(blocks, bytes), left| {
-                (
-                    left.blocks.saturating_add(blocks),
-                    left.bytes.saturating_add(bytes),
-                )
-            })
+        self.report.leftovers.iter().fold((0, 0), |(blocks, bytes), left| {
+            (left.blocks.saturating_add(blocks), left.bytes.saturating_add(bytes))
+        })
     }
 
     /// The heaps that were used, with their names, the one with the highest peak first.
@@ -212,12 +179,7 @@ impl Drawn {
 
     pub(super) fn levels(&self) -> Vec<String> {
         let count = |level: &&str| {
-            let rows = self
-                .report
-                .findings
-                .iter()
-                .filter(|row| row.level == **level)
-                .count();
+            let rows = self.report.findings.iter().filter(|row| row.level == **level).count();
             let s = if rows == 1 { "" } else { "s" };
             (rows > 0).then(|| format!("{rows} {level}{s}"))
         };
@@ -226,10 +188,7 @@ impl Drawn {
 
     pub(super) fn has_unknown(&self) -> bool {
         let worst = FindingRow::LEVELS.first().copied();
-        let mut violations = self
-            .findings
-            .iter()
-            .filter(|row| Some(findings::class(row)) == worst);
+        let mut violations = self.findings.iter().filter(|row| Some(findings::class(row)) == worst);
         violations.any(|row| row.known.is_none())
     }
 
@@ -243,9 +202,7 @@ impl Drawn {
         match coverage.and_then(|coverage| coverage.absent.as_deref()) {
             Some(reason) => reason,
             None if !self.bars.is_empty() => "",
-            None if self.is_trace() => {
-                "A trace holds callbacks only: what went past them is not in it."
-            }
+            None if self.is_trace() => "A trace holds callbacks only: what went past them is not in it.",
             None => "It was not measured in this run.",
         }
     }
@@ -256,9 +213,7 @@ impl Drawn {
 
     pub(super) fn fullest_phase(&self) -> String {
         let report = &self.report;
-        title_of(&report.phases, &report.fullest_phase, |phase| {
-            phase.live_bytes
-        })
+        title_of(&report.phases, &report.fullest_phase, |phase| phase.live_bytes)
     }
 
     pub(super) fn has_slack(&self) -> bool {
@@ -268,18 +223,9 @@ impl Drawn {
     }
 
     pub(super) fn memory(&self) -> Vec<String> {
-        let lines = self
-            .report
-            .device_memory
-            .iter()
-            .flat_map(|memory| memory.lines());
+        let lines = self.report.device_memory.iter().flat_map(|memory| memory.lines());
         let mut lines: Vec<_> = lines.map(|line| capitalised(&line) + ".").collect();
-        if let Some(moved) = self
-            .report
-            .defragmentation
-            .as_ref()
-            .filter(|_| !lines.is_empty())
-        {
+        if let Some(moved) = self.report.defragmentation.as_ref().filter(|_| !lines.is_empty()) {
             lines.extend([
                 capitalised(&moved.title()) + ".",
                 format!("Before: {}.", moved.before.figures()),
@@ -292,11 +238,7 @@ impl Drawn {
     pub(super) fn guard(&self) -> Vec<String> {
         let guard = self.report.guard.as_ref().map(|guard| {
             let told = Vec::new();
-            GuardRun {
-                told,
-                ..guard.clone()
-            }
-            .to_string()
+            GuardRun { told, ..guard.clone() }.to_string()
         });
         let fail = self.report.fail.as_ref().map(ToString::to_string);
         let both: String = guard.into_iter().chain(fail).collect();

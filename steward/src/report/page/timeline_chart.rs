@@ -10,12 +10,7 @@ use vk_report::units::bytes;
 const HEIGHT: f64 = 372.0;
 const HIGHER: f64 = 412.0;
 const SLANTED: usize = 13;
-const PLOT: Rect = Rect {
-    x: 68.0,
-    y: 22.0,
-    w: 924.0,
-    h: 300.0,
-};
+const PLOT: Rect = Rect { x: 68.0, y: 22.0, w: 924.0, h: 300.0 };
 const WIDE: f64 = 8.4;
 
 const ROOM: f64 = 17.0;
@@ -74,18 +69,9 @@ pub(super) fn course(report: &Report, phases: &[Phase], samples: &[Sample]) -> O
     // Of several the first.
     let places = phases.iter().zip(&drawn.phases).rev();
     let (phase, span) = places.max_by_key(|(phase, _)| phase.peak_bytes)?;
-    let (anchor, x) = if span.left > PLOT.x + 0.8 * PLOT.w {
-        ("end", span.right)
-    } else {
-        ("start", span.left + 3.0)
-    };
+    let (anchor, x) = if span.left > PLOT.x + 0.8 * PLOT.w { ("end", span.right) } else { ("start", span.left + 3.0) };
     let about = if phase.peak_slack == 0 { "" } else { "about " };
-    let peak = Peak {
-        x,
-        y: span.peak - 7.0,
-        anchor,
-        text: format!("peak {about}{}", bytes(phase.peak_bytes)),
-    };
+    let peak = Peak { x, y: span.peak - 7.0, anchor, text: format!("peak {about}{}", bytes(phase.peak_bytes)) };
     let point = |(x, y): &(f64, f64)| format!("{},{}", unit(*x), unit(*y));
     let bands = drawn.bands.iter().map(|(scope, outline)| {
         let points: Vec<_> = outline.iter().map(point).collect();
@@ -94,11 +80,7 @@ pub(super) fn course(report: &Report, phases: &[Phase], samples: &[Sample]) -> O
     let grid = drawn.grid.iter().map(|(y, bytes)| (*y, tick(*bytes)));
     Some(Course {
         height: if slanted { HIGHER } else { HEIGHT },
-        about: format!(
-            "Live bytes over {} phases, at most {}",
-            phases.len(),
-            bytes(report.peak_bytes)
-        ),
+        about: format!("Live bytes over {} phases, at most {}", phases.len(), bytes(report.peak_bytes)),
         slanted,
         bands: bands.collect(),
         grid: grid.collect(),

@@ -21,22 +21,10 @@ pub(super) struct Treemap {
 }
 
 /// A group is as large as its children.
-pub(super) fn treemap(
-    rows: &[ContextRow],
-    wanted: impl Fn(&ContextRow) -> bool,
-    into: Rect,
-) -> Treemap {
+pub(super) fn treemap(rows: &[ContextRow], wanted: impl Fn(&ContextRow) -> bool, into: Rect) -> Treemap {
     let parents = parents(rows);
-    let own: Vec<u64> = rows
-        .iter()
-        .map(|row| {
-            if row.group || !wanted(row) {
-                0
-            } else {
-                row.live_by_scope.sum()
-            }
-        })
-        .collect();
+    let own: Vec<u64> =
+        rows.iter().map(|row| if row.group || !wanted(row) { 0 } else { row.live_by_scope.sum() }).collect();
     let mut weights = own.clone();
     for index in (0..rows.len()).rev() {
         if let Some(parent) = parents[index] {
@@ -49,31 +37,20 @@ pub(super) fn treemap(
         children[parent.unwrap_or(rows.len())].push(index);
     }
     let mut rects = vec![Rect::default(); rows.len()];
-    let mut map = Treemap {
-        bytes: own.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes)),
-        ..Treemap::default()
-    };
+    let mut map = Treemap { bytes: own.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes)), ..Treemap::default() };
     lay(&children[rows.len()], &weights, into, &mut rects);
     for (index, row) in rows.iter().enumerate() {
         let rect = rects[index];
         if row.group && weights[index] > 0 && row.depth > 0 {
             map.groups.push((index, rect));
         }
-        let below: Vec<u64> = children[index]
-            .iter()
-            .map(|child| weights[*child])
-            .chain([own[index]])
-            .collect();
+        let below: Vec<u64> = children[index].iter().map(|child| weights[*child]).chain([own[index]]).collect();
         let laid = squarify(&below, rect);
         for (child, rect) in children[index].iter().zip(&laid) {
             rects[*child] = *rect;
         }
         if own[index] > 0 {
-            map.parts.extend(by_scope(
-                index,
-                row,
-                laid.last().copied().unwrap_or_default(),
-            ));
+            map.parts.extend(by_scope(index, row, laid.last().copied().unwrap_or_default()));
         }
     }
     map
@@ -90,14 +67,12 @@ fn by_scope(index: usize, row: &ContextRow, rect: Rect) -> impl Iterator<Item = 
     let held = Scope::ALL.map(|scope| row.live_by_scope.get(scope));
     let rects = squarify(&held, rect);
     let parts = Scope::ALL.into_iter().zip(held).zip(rects);
-    parts
-        .filter(|((_, bytes), _)| *bytes > 0)
-        .map(move |((scope, bytes), rect)| Part {
-            row: index,
-            scope,
-            bytes,
-            rect,
-        })
+    parts.filter(|((_, bytes), _)| *bytes > 0).map(move |((scope, bytes), rect)| Part {
+        row: index,
+        scope,
+        bytes,
+        rect,
+    })
 }
 
 /// The parent of each row: the nearest row before it with less depth.
@@ -105,10 +80,7 @@ fn parents(rows: &[ContextRow]) -> Vec<Option<usize>> {
     let mut above: Vec<usize> = Vec::new();
     let mut parents = Vec::with_capacity(rows.len());
     for (index, row) in rows.iter().enumerate() {
-        while above
-            .last()
-            .is_some_and(|last| rows[*last].depth >= row.depth)
-        {
+        while above.last().is_some_and(|last| rows[*last].depth >= row.depth) {
             above.pop();
         }
         parents.push(above.last().copied());
@@ -123,26 +95,11 @@ mod tests {
     use super::{Rect, treemap};
     use vk_report::report::{ByScope, ContextRow};
 
-    const INTO: Rect = Rect {
-        x: 0.0,
-        y: 0.0,
-        w: 1000.0,
-        h: 400.0,
-    };
+    const INTO: Rect = Rect { x: 0.0, y: 0.0, w: 1000.0, h: 400.0 };
 
     fn row(name: &str, depth: usize, object: u64, cache: u64) -> ContextRow {
-        let live_by_scope = ByScope {
-            object,
-            cache,
-            ..ByScope::default()
-        };
-        ContextRow {
-            name: name.into(),
-            depth,
-            live_by_scope,
-            live_bytes: object + cache,
-            ..ContextRow::default()
-        }
+        let live_by_scope = ByScope { object, cache, ..ByScope::default() };
+        ContextRow { name: name.into(), depth, live_by_scope, live_bytes: object + cache, ..ContextRow::default() }
     }
 
     fn rows() -> Vec<ContextRow> {
@@ -161,36 +118,23 @@ mod tests {
     #[test]
     fn parts_have_the_area_of_their_bytes_and_lie_in_their_group() {
         let map = treemap(&rows(), |_| true, INTO);
-        let found: Vec<_> = map
-            .parts
-            .iter()
-            .map(|part| (part.row, part.bytes))
-            .collect();
+        let found: Vec<_> = map.parts.iter().map(|part| (part.row, part.bytes)).collect();
         assert_eq!(found, [(1, 600), (3, 100), (3, 200), (5, 1), (5, 99)]);
         assert_eq!(map.bytes, 1000);
-        let (weights, rects): (Vec<_>, Vec<_>) =
-            map.parts.iter().map(|part| (part.bytes, part.rect)).unzip();
+        let (weights, rects): (Vec<_>, Vec<_>) = map.parts.iter().map(|part| (part.bytes, part.rect)).unzip();
         check(&weights, &rects, INTO);
         let (group, rect) = map.groups[0];
         assert_eq!((map.groups.len(), group), (1, 2));
-        let (weights, rects): (Vec<_>, Vec<_>) = map.parts[1..]
-            .iter()
-            .map(|part| (part.bytes, part.rect))
-            .unzip();
+        let (weights, rects): (Vec<_>, Vec<_>) = map.parts[1..].iter().map(|part| (part.bytes, part.rect)).unzip();
         check(&weights, &rects, rect);
     }
 
     #[test]
     fn a_context_that_holds_something_itself_lies_beside_what_is_below_it() {
-        let rows = [
-            row("top", 0, 50, 0),
-            row("below", 1, 25, 0),
-            row("below that", 9, 25, 0),
-            row("beside", 0, 100, 0),
-        ];
+        let rows =
+            [row("top", 0, 50, 0), row("below", 1, 25, 0), row("below that", 9, 25, 0), row("beside", 0, 100, 0)];
         let map = treemap(&rows, |_| true, INTO);
-        let (weights, rects): (Vec<_>, Vec<_>) =
-            map.parts.iter().map(|part| (part.bytes, part.rect)).unzip();
+        let (weights, rects): (Vec<_>, Vec<_>) = map.parts.iter().map(|part| (part.bytes, part.rect)).unzip();
         assert_eq!(weights, [50, 25, 25, 100]);
         check(&weights, &rects, INTO);
     }
@@ -199,11 +143,7 @@ mod tests {
     fn only_what_is_wanted_is_drawn_and_nothing_of_nothing() {
         let map = treemap(&rows(), |row| row.live_bytes < 300, INTO);
         assert_eq!((map.bytes, map.parts.len(), map.parts[0].row), (100, 2, 5));
-        for rows in [
-            &[][..],
-            &[row("a", 0, 0, 0)],
-            &[ContextRow::group("top", 7)],
-        ] {
+        for rows in [&[][..], &[row("a", 0, 0, 0)], &[ContextRow::group("top", 7)]] {
             assert_eq!(treemap(rows, |_| true, INTO), super::Treemap::default());
         }
         let most = [row("a", 0, u64::MAX, 0), row("b", 0, 0, u64::MAX)];

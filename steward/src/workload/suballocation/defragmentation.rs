@@ -40,11 +40,7 @@ pub(in crate::workload) fn run(
     inputs: Inputs,
     expected: Inputs,
 ) -> Result<Moved, WorkloadError> {
-    let memory = MemoryOptions {
-        first_block: Some(BLOCK),
-        max_block: Some(BLOCK),
-        ..MemoryOptions::default()
-    };
+    let memory = MemoryOptions { first_block: Some(BLOCK), max_block: Some(BLOCK), ..MemoryOptions::default() };
     device.phases().keep("defragmentation", || {
         let by = Suballocator::with(device, memory)?;
         let moved = scatter_and_gather(&by, device, inputs, &Check { round, expected })?;
@@ -61,23 +57,14 @@ fn scatter_and_gather<'d>(
 ) -> Result<Moved, WorkloadError> {
     let both = Usage::TRANSFER_SRC | Usage::TRANSFER_DST;
     // A mapped region would keep its block from being emptied.
-    let staged = RegionOptions::new()
-        .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
-        .pinned();
+    let staged = RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE)).pinned();
     let size = (BUFFERS / ONE_OF) as u64 * BYTES;
     let staging = by.buffer(("staging", size, both), staged)?;
-    let fast = RegionOptions::new()
-        .preference(device_local())
-        .dedicated(DedicatedPolicy::Never);
-    let mut kept = (0..BUFFERS)
-        .map(|_| by.buffer(("a moved buffer", BYTES, both), fast))
-        .collect::<Result<Vec<_>, _>>()?;
+    let fast = RegionOptions::new().preference(device_local()).dedicated(DedicatedPolicy::Never);
+    let mut kept =
+        (0..BUFFERS).map(|_| by.buffer(("a moved buffer", BYTES, both), fast)).collect::<Result<Vec<_>, _>>()?;
     let mut number = 0..;
-    kept.retain(|_| {
-        number
-            .next()
-            .is_some_and(|number: usize| number.is_multiple_of(ONE_OF))
-    });
+    kept.retain(|_| number.next().is_some_and(|number: usize| number.is_multiple_of(ONE_OF)));
 
     by.write(&staging, |index| inputs.uploaded(index))?;
     submit(device, |to| {
@@ -88,10 +75,7 @@ fn scatter_and_gather<'d>(
     // Without the zeros the read-back could find the uploaded words.
     by.write(&staging, |_| 0)?;
 
-    let mut report = Defragmentation {
-        before: by.memory_report(),
-        ..Defragmentation::default()
-    };
+    let mut report = Defragmentation { before: by.memory_report(), ..Defragmentation::default() };
     let refused = |error| refused_by("a defragmentation", error);
     let limits = DefragmentationOptions::new().max_moves_per_pass(MOVES);
     let mut defragmentation = by.allocator.defragment(limits).map_err(refused)?;
@@ -103,9 +87,7 @@ fn scatter_and_gather<'d>(
         for index in 0..pass.moves().len() {
             pass.make_buffer(index).map_err(refused)?;
         }
-        report.most_moving_bytes = report
-            .most_moving_bytes
-            .max(by.allocator.stats().total.moving_bytes);
+        report.most_moving_bytes = report.most_moving_bytes.max(by.allocator.stats().total.moving_bytes);
         submit(device, |to| {
             for one in pass.moves() {
                 let [old, new] = [one.old_buffer(), one.new_buffer()].map(handle);
@@ -134,10 +116,7 @@ fn scatter_and_gather<'d>(
     report.freed_blocks = totals.freed_blocks;
     report.freed_bytes = totals.freed_bytes;
     report.after = by.memory_report();
-    Ok(Moved {
-        comparisons,
-        report,
-    })
+    Ok(Moved { comparisons, report })
 }
 
 fn submit(device: &Device<'_>, record: impl FnOnce(&Recorder<'_>)) -> Result<(), WorkloadError> {
@@ -145,15 +124,13 @@ fn submit(device: &Device<'_>, record: impl FnOnce(&Recorder<'_>)) -> Result<(),
     // SAFETY: no flags, no chain.
     let fence = unsafe { device.create(&vk::FenceCreateInfo::default()) }?;
     let [copies] = commands.all();
-    // SAFETY: a new command buffer of this device; the buffers live until the work has ended: this function waits for it.
+    // SAFETY: a new command buffer of this device; the buffers live until the work has ended: this function waits for
+    // it.
     unsafe {
         Recorder::record(device, copies, |to| {
             between_copies(to);
             record(to);
-            to.memory_barrier(
-                (Stage::TRANSFER, Access::TRANSFER_WRITE),
-                (Stage::HOST, Access::HOST_READ),
-            );
+            to.memory_barrier((Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
         })
     }?;
     // SAFETY: recorded above; a new fence.

@@ -1,4 +1,5 @@
-//! Buffers of gpu-suballoc: sub-allocated, wrapped and cropped, uploaded to, copied between on the queue, and read back.
+//! Buffers of gpu-suballoc: sub-allocated, wrapped and cropped, uploaded to, copied between on the queue, and read
+//! back.
 //!
 //! ```text
 //!   host --write--> upload |....[ crop of a crop of a crop ]....| --copy--> odd
@@ -26,8 +27,8 @@ use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::device::BufferHandle;
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BufferInfo, BufferUsage as Usage, GpuAllocator, GpuError,
-    Lifetime, MemoryPreference, PropertyFlags, Region, RegionOptions,
+    AllocatorOptions, AshDevice, BufferInfo, BufferUsage as Usage, GpuAllocator, GpuError, Lifetime, MemoryPreference,
+    PropertyFlags, Region, RegionOptions,
 };
 
 use super::commands::Recorder;
@@ -50,7 +51,8 @@ const ROOM: u64 = 3000;
 /// The first offset is of the crop, the second of the odd bytes in the read-back buffer.
 const READ_AT: [u64; 2] = [132, 2180];
 
-/// Bytes of the first block. A round needs little, and software drivers allocate device memory from this process's heap.
+/// Bytes of the first block. A round needs little, and software drivers allocate device memory from this process's
+/// heap.
 const FIRST_BLOCK: u64 = 256 << 10;
 
 type Allocator = GpuAllocator<AshDevice, FromGlobalAlloc<System>>;
@@ -62,10 +64,7 @@ pub(super) struct Suballocator<'d> {
 
 impl<'d> Suballocator<'d> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
-        let memory = MemoryOptions {
-            first_block: Some(FIRST_BLOCK),
-            ..MemoryOptions::default()
-        };
+        let memory = MemoryOptions { first_block: Some(FIRST_BLOCK), ..MemoryOptions::default() };
         Self::with(device, memory)
     }
 
@@ -76,18 +75,12 @@ impl<'d> Suballocator<'d> {
         let entry = instance.entry();
         // SAFETY: all four belong together, and the device borrows the others; its version is at least this one.
         let ours = unsafe { AshDevice::new(entry, instance, physical.handle, device, options) };
-        let options = AllocatorOptions {
-            memory,
-            ..AllocatorOptions::default()
-        };
-        // SAFETY: every info below is valid for any device; `Transfers` drops wrapped buffers after the regions that use them, and after the
-        // round's work has ended.
+        let options = AllocatorOptions { memory, ..AllocatorOptions::default() };
+        // SAFETY: every info below is valid for any device; `Transfers` drops wrapped buffers after the regions that
+        // use them, and after the round's work has ended.
         let made = unsafe { GpuAllocator::new(ours, FromGlobalAlloc::SYSTEM, options) };
         let allocator = made.map_err(|refused| refused_by("the sub-allocator", refused.error))?;
-        Ok(Self {
-            allocator,
-            device: PhantomData,
-        })
+        Ok(Self { allocator, device: PhantomData })
     }
 
     pub(super) fn memory_report(&self) -> DeviceMemory {
@@ -96,17 +89,10 @@ impl<'d> Suballocator<'d> {
 
     /// No region may be left.
     pub(super) fn close(self) -> Result<(), WorkloadError> {
-        let left =
-            |outstanding: gpu_suballoc::allocator::OutstandingRegions| WorkloadError::LeftBehind {
-                regions: outstanding
-                    .regions
-                    .saturating_add(outstanding.wrapped)
-                    .saturating_add(outstanding.crops),
-            };
-        self.allocator
-            .close()
-            .map(drop)
-            .map_err(|refused| left(refused.error))
+        let left = |outstanding: gpu_suballoc::allocator::OutstandingRegions| WorkloadError::LeftBehind {
+            regions: outstanding.regions.saturating_add(outstanding.wrapped).saturating_add(outstanding.crops),
+        };
+        self.allocator.close().map(drop).map_err(|refused| left(refused.error))
     }
 
     fn buffer<'a>(
@@ -114,17 +100,13 @@ impl<'d> Suballocator<'d> {
         (name, size, usage): (&'static str, u64, Usage),
         options: RegionOptions<'_>,
     ) -> Result<OwnedRegion<'a>, WorkloadError> {
-        let made = self
-            .allocator
-            .create_buffer(&BufferInfo::new(size, usage), &options.name(name));
+        let made = self.allocator.create_buffer(&BufferInfo::new(size, usage), &options.name(name));
         self.own(name, made)
     }
 
     fn write(&self, region: &Region, word: impl Fn(u32) -> u32) -> Result<(), WorkloadError> {
-        let mapping = self
-            .allocator
-            .map(region)
-            .map_err(|error| refused_by("the mapping of what is uploaded", error))?;
+        let mapping =
+            self.allocator.map(region).map_err(|error| refused_by("the mapping of what is uploaded", error))?;
         let words = mapping.as_ptr().cast::<u32>();
         for index in 0..(region.size() / WORD) as u32 {
             // SAFETY: inside the mapping.
@@ -144,10 +126,8 @@ impl<'d> Suballocator<'d> {
         parts: &[(u64, u64)],
         mut look: impl FnMut(usize, u32, u32) -> Result<(), WorkloadError>,
     ) -> Result<u64, WorkloadError> {
-        let mapping = self
-            .allocator
-            .map(region)
-            .map_err(|error| refused_by("the mapping of what is read back", error))?;
+        let mapping =
+            self.allocator.map(region).map_err(|error| refused_by("the mapping of what is read back", error))?;
         self.allocator
             .invalidate(region, 0, region.size())
             .map_err(|error| refused_by("the invalidation of what is read back", error))?;
@@ -165,24 +145,13 @@ impl<'d> Suballocator<'d> {
         Ok(seen)
     }
 
-    fn crop<'a>(
-        &'a self,
-        of: &Region,
-        (offset, size): (u64, u64),
-    ) -> Result<OwnedRegion<'a>, WorkloadError> {
+    fn crop<'a>(&'a self, of: &Region, (offset, size): (u64, u64)) -> Result<OwnedRegion<'a>, WorkloadError> {
         self.own("a crop", self.allocator.crop(of, offset, size, WORD))
     }
 
-    fn own<'a>(
-        &'a self,
-        what: &'static str,
-        made: Result<Region, GpuError>,
-    ) -> Result<OwnedRegion<'a>, WorkloadError> {
+    fn own<'a>(&'a self, what: &'static str, made: Result<Region, GpuError>) -> Result<OwnedRegion<'a>, WorkloadError> {
         let region = made.map_err(|error| refused_by(what, error))?;
-        Ok(OwnedRegion {
-            allocator: &self.allocator,
-            region: Some(region),
-        })
+        Ok(OwnedRegion { allocator: &self.allocator, region: Some(region) })
     }
 }
 
@@ -198,26 +167,20 @@ struct OwnedRegion<'a> {
 impl Deref for OwnedRegion<'_> {
     type Target = Region;
     fn deref(&self) -> &Region {
-        self.region
-            .as_ref()
-            .unwrap_or_else(|| unreachable!("only drop removes the region"))
+        self.region.as_ref().unwrap_or_else(|| unreachable!("only drop removes the region"))
     }
 }
 
 impl OwnedRegion<'_> {
     fn refresh(&mut self) -> Result<(), GpuError> {
-        self.region
-            .as_mut()
-            .map_or(Ok(()), |region| self.allocator.refresh(region))
+        self.region.as_mut().map_or(Ok(()), |region| self.allocator.refresh(region))
     }
 }
 
 impl Drop for OwnedRegion<'_> {
     fn drop(&mut self) {
         let freed = self.refresh().and_then(|()| {
-            self.region.take().map_or(Ok(()), |region| {
-                self.allocator.free(region).map_err(|refused| refused.error)
-            })
+            self.region.take().map_or(Ok(()), |region| self.allocator.free(region).map_err(|refused| refused.error))
         });
         debug_assert!(freed.is_ok(), "{freed:?}");
     }
@@ -238,11 +201,7 @@ pub(super) struct Transfers<'a, 'd> {
 }
 
 impl<'a, 'd> Transfers<'a, 'd> {
-    pub(super) fn new(
-        by: &'a Suballocator<'d>,
-        device: &'d Device<'d>,
-        inputs: Inputs,
-    ) -> Result<Self, WorkloadError> {
+    pub(super) fn new(by: &'a Suballocator<'d>, device: &'d Device<'d>, inputs: Inputs) -> Result<Self, WorkloadError> {
         let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
         let own = buffer(device, UPLOADED, usage)?;
         let fast = device_local();
@@ -253,28 +212,14 @@ impl<'a, 'd> Transfers<'a, 'd> {
         let cached = seen.preferring(PropertyFlags::HOST_CACHED);
         let both = Usage::TRANSFER_SRC | Usage::TRANSFER_DST;
         let options = |preference| RegionOptions::new().preference(preference);
-        let upload = by.buffer(
-            ("upload", UPLOADED, Usage::TRANSFER_SRC),
-            options(seen).lifetime(Lifetime::Transient),
-        )?;
+        let upload =
+            by.buffer(("upload", UPLOADED, Usage::TRANSFER_SRC), options(seen).lifetime(Lifetime::Transient))?;
         let on_device = by.buffer(("on the device", ROOM, both), options(fast))?;
-        let odd = by.buffer(
-            ("odd", ODD, both),
-            options(fast).lifetime(Lifetime::Persistent),
-        )?;
-        let read_back = by.buffer(
-            ("read back", UPLOADED, Usage::TRANSFER_DST),
-            options(cached),
-        )?;
-        let wrapped = WrapInfo {
-            buffer_size: Some(UPLOADED),
-            ..WrapInfo::new(wrap, ROOM)
-        };
-        let wrapped = by.own(
-            "the wrapped buffer",
-            by.allocator
-                .wrap(&wrapped.offset(268).name("the application's")),
-        )?;
+        let odd = by.buffer(("odd", ODD, both), options(fast).lifetime(Lifetime::Persistent))?;
+        let read_back = by.buffer(("read back", UPLOADED, Usage::TRANSFER_DST), options(cached))?;
+        let wrapped = WrapInfo { buffer_size: Some(UPLOADED), ..WrapInfo::new(wrap, ROOM) };
+        let wrapped =
+            by.own("the wrapped buffer", by.allocator.wrap(&wrapped.offset(268).name("the application's")))?;
         let [first, second, third] = CROPPED_AT;
         let outer = by.crop(&upload, (first, ROOM))?;
         let middle = by.crop(&outer, (second, 2048))?;
@@ -302,12 +247,7 @@ impl<'a, 'd> Transfers<'a, 'd> {
         copy(to, (inner, 0), (&self.device_local, 2 * WORD), THROUGH);
         copy(to, (&self.upload, 0), (&self.odd, 0), ODD);
         between_copies(to);
-        copy(
-            to,
-            (&self.device_local, 2 * WORD),
-            (&self.wrapped_part, 0),
-            THROUGH,
-        );
+        copy(to, (&self.device_local, 2 * WORD), (&self.wrapped_part, 0), THROUGH);
     }
 
     pub(super) fn record_back(&self, to: &Recorder<'_>) {
@@ -316,7 +256,8 @@ impl<'a, 'd> Transfers<'a, 'd> {
         copy(to, (&self.odd, 0), (&self.read_back, READ_AT[1]), ODD);
     }
 
-    /// Calls `look` with the words that were copied through all buffers, then with the odd ones, each with its index in the upload.
+    /// Calls `look` with the words that were copied through all buffers, then with the odd ones, each with its index in
+    /// the upload.
     pub(super) fn read(
         &self,
         by: &Suballocator<'_>,
@@ -336,21 +277,15 @@ fn between_copies(to: &Recorder<'_>) {
     use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
     to.memory_barrier(
         (Stage::TRANSFER, Access::TRANSFER_WRITE),
-        (
-            Stage::TRANSFER,
-            Access::TRANSFER_READ | Access::TRANSFER_WRITE,
-        ),
+        (Stage::TRANSFER, Access::TRANSFER_READ | Access::TRANSFER_WRITE),
     );
 }
 
 fn copy(to: &Recorder<'_>, from: (&Region, u64), into: (&Region, u64), size: u64) {
-    let place =
-        |(region, offset): (&Region, u64)| (handle(region.buffer()), region.copy_offset() + offset);
+    let place = |(region, offset): (&Region, u64)| (handle(region.buffer()), region.copy_offset() + offset);
     to.copy_buffer(place(from), place(into), size);
 }
 
 fn handle(buffer: Option<BufferHandle>) -> vk::Buffer {
-    buffer.map_or(vk::Buffer::null(), |buffer| {
-        vk::Buffer::from_raw(buffer.as_raw())
-    })
+    buffer.map_or(vk::Buffer::null(), |buffer| vk::Buffer::from_raw(buffer.as_raw()))
 }

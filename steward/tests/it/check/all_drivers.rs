@@ -19,13 +19,10 @@ fn the_page_of_all_drivers_has_each_check_and_its_leaks_side_by_side() {
     let run = |child: Child, options: &[&str]| {
         let args = ["check", "--driver", "all", "--rounds", "3"];
         let child = child.args(args).args(options);
-        child
-            .args([Path::new("--html"), &html, Path::new("--json"), &json])
-            .run()
+        child.args([Path::new("--html"), &html, Path::new("--json"), &json]).run()
     };
     let done = run(steward(&[]), &[]);
-    let checks: Vec<Value> =
-        serde_json::from_slice(&fs::read(&json).expect("checks")).expect("JSON");
+    let checks: Vec<Value> = serde_json::from_slice(&fs::read(&json).expect("checks")).expect("JSON");
     let named = |name: &str| {
         let of = |check: &&Value| check["driver"].as_str().is_some_and(|of| of.contains(name));
         checks.iter().position(|check| of(&check))
@@ -47,23 +44,14 @@ fn the_page_of_all_drivers_has_each_check_and_its_leaks_side_by_side() {
     };
     for said in [
         "Check Result as expected as expected".to_owned(),
-        format!(
-            "Compared with {}",
-            in_order(["lavapipe-22.3 (bundled)", "swiftshader-5.0 (bundled)"])
-        ),
+        format!("Compared with {}", in_order(["lavapipe-22.3 (bundled)", "swiftshader-5.0 (bundled)"])),
         format!("Left behind {}", in_order(["nothing", "288 B"])),
     ] {
         assert!(matrix.contains(&said), "{said}: {matrix}");
     }
-    for (driver, known) in [
-        (lavapipe, "lavapipe-22.3"),
-        (swiftshader, "swiftshader-5.0"),
-    ] {
+    for (driver, known) in [(lavapipe, "lavapipe-22.3"), (swiftshader, "swiftshader-5.0")] {
         let check = text_of(part(&page, &id(driver, "check")));
-        assert!(
-            check.contains("Everything is as expected.") && check.contains(known),
-            "{check}"
-        );
+        assert!(check.contains("Everything is as expected.") && check.contains(known), "{check}");
     }
     let leaks = text_of(part(&page, &id(swiftshader, "leftovers")));
     for said in ["V41", "3 blocks", "VkDescriptorUpdateTemplate", "a round"] {

@@ -8,12 +8,7 @@ fn the_same_seed_gives_the_same_result() {
     if drivers("the_same_seed_gives_the_same_result", "lavapipe").is_none() {
         return;
     }
-    let of = |seed: &str| {
-        json_of(&[
-            "drive", "--driver", "lavapipe", "--seed", seed, "--rounds", "2",
-        ])
-        .1
-    };
+    let of = |seed: &str| json_of(&["drive", "--driver", "lavapipe", "--seed", seed, "--rounds", "2"]).1;
     let (one, two, other) = (of("77"), of("77"), of("78"));
     assert_eq!(one["source"], two["source"]);
     assert_ne!(one["source"], other["source"]);
@@ -29,10 +24,7 @@ fn the_same_seed_gives_the_same_result() {
     // Without a seed the clock gives one, and the report says which.
     let drawn = json_of(&["drive", "--driver", "lavapipe"]).1["source"]["seed"].to_string();
     let again = run(&["drive", "--driver", "lavapipe", "--seed", &drawn]);
-    assert!(
-        again.stdout.contains(&format!("with seed {drawn}:")),
-        "{again}"
-    );
+    assert!(again.stdout.contains(&format!("with seed {drawn}:")), "{again}");
 }
 
 #[test]
@@ -44,38 +36,26 @@ fn a_recorded_run_replays_to_its_own_numbers() {
     for name in ["run.trace", "run.trace.gz"] {
         let file = folder.path().join(name);
         let file = file.to_str().expect("a plain path");
-        let (done, live) = json_of(&[
-            "drive", "--driver", "lavapipe", "--rounds", "2", "--record", file,
-        ]);
+        let (done, live) = json_of(&["drive", "--driver", "lavapipe", "--rounds", "2", "--record", file]);
         done.assert_code(0);
         let packed = fs::read(file).expect("a trace").starts_with(&[0x1f, 0x8b]);
         assert_eq!(packed, name.ends_with(".gz"));
         let (done, replayed) = json_of(&["replay", file]);
         done.assert_code(0);
-        assert!(
-            done.stdout.contains("\nrecorded on: llvmpipe Mesa "),
-            "{done}"
-        );
-        let [live, replayed] =
-            [live, replayed].map(|report| report["phases"].as_array().expect("a list").clone());
+        assert!(done.stdout.contains("\nrecorded on: llvmpipe Mesa "), "{done}");
+        let [live, replayed] = [live, replayed].map(|report| report["phases"].as_array().expect("a list").clone());
         assert_eq!(live.len(), replayed.len());
         for (live, replayed) in live.iter().zip(&replayed) {
             for same in ["name", "commands", "blocks_by_scope"] {
                 assert_eq!(live[same], replayed[same], "{same} of {live}");
             }
         }
-        // The driver's own threads free at a phase's end or just after it: sums, not phases. The bytes are `live_witness`'s.
-        let freed = |phases: &[Value]| {
-            phases
-                .iter()
-                .filter_map(|phase| phase["freed"].as_u64())
-                .sum::<u64>()
-        };
+        // The driver's own threads free at a phase's end or just after it: sums, not phases. The bytes are
+        // `live_witness`'s.
+        let freed = |phases: &[Value]| phases.iter().filter_map(|phase| phase["freed"].as_u64()).sum::<u64>();
         assert_eq!(freed(&live), freed(&replayed));
     }
     let nowhere = folder.path().join("no such folder").join("run.trace");
-    let done = steward(&["drive", "--rounds", "1", "--record"])
-        .args([&nowhere])
-        .run();
+    let done = steward(&["drive", "--rounds", "1", "--record"]).args([&nowhere]).run();
     assert_one_sentence(&done, &["run.trace cannot be written"]);
 }

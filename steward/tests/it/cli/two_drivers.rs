@@ -21,10 +21,7 @@ fn swiftshader_leaves_a_block_for_each_update_template() {
         let child = steward(&["drive", "--driver", "swiftshader", "--rounds", &rounds_text]);
         let done = child.env("VK_ADD_DRIVER_FILES", &manifest).run();
         done.assert_code(0);
-        assert!(
-            done.stdout.starts_with("driver: SwiftShader driver "),
-            "{done}"
-        );
+        assert!(done.stdout.starts_with("driver: SwiftShader driver "), "{done}");
         let (bytes, s) = (96 * rounds, if rounds == 1 { "" } else { "s" });
         let left = format!(
             "  VkDescriptorUpdateTemplate: {rounds} block{s}, {bytes} requested bytes ({bytes} of scope object)\n"
@@ -43,26 +40,13 @@ fn two_drivers_are_listed_and_both_run() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let [json, html] = ["all.json", "all.html"].map(|name| folder.path().join(name));
-    let child = steward(&["drive", "--driver", "all", "--json"]).args([
-        json.as_path(),
-        Path::new("--html"),
-        &html,
-    ]);
+    let child = steward(&["drive", "--driver", "all", "--json"]).args([json.as_path(), Path::new("--html"), &html]);
     let done = child.env("VK_ADD_DRIVER_FILES", &manifest).run();
     done.assert_code(0);
-    let reports: Vec<Value> =
-        serde_json::from_slice(&fs::read(&json).expect("a report")).expect("JSON");
+    let reports: Vec<Value> = serde_json::from_slice(&fs::read(&json).expect("a report")).expect("JSON");
     for name in ["llvmpipe", "SwiftShader driver"] {
-        assert!(
-            reports
-                .iter()
-                .any(|report| report["source"]["name"] == name),
-            "{name}\n{done}"
-        );
-        assert!(
-            done.stdout.contains(&format!("driver: {name} ")),
-            "{name}\n{done}"
-        );
+        assert!(reports.iter().any(|report| report["source"]["name"] == name), "{name}\n{done}");
+        assert!(done.stdout.contains(&format!("driver: {name} ")), "{name}\n{done}");
     }
     let page = fs::read_to_string(&html).expect("a page");
     for part in ["treemap", "timeline", "findings", "coverage", "leftovers"] {
@@ -70,8 +54,5 @@ fn two_drivers_are_listed_and_both_run() {
             assert!(page.contains(&format!("<section id=\"{id}\">")), "{id}");
         }
     }
-    assert!(
-        page.contains("<h1>llvmpipe ") && page.contains("<h1>SwiftShader driver "),
-        "a heading each"
-    );
+    assert!(page.contains("<h1>llvmpipe ") && page.contains("<h1>SwiftShader driver "), "a heading each");
 }

@@ -11,12 +11,8 @@ use crate::support::full_report::full;
 fn with_foreign_frees() -> Report {
     let mut report = full(&TRACES[0]);
     let finding = report.findings.first().cloned().expect("a finding");
-    report.findings = vec![vk_report::report::FindingRow {
-        kind: "FreedOnForeignThread".into(),
-        count: 2,
-        bytes: 3000,
-        ..finding
-    }];
+    report.findings =
+        vec![vk_report::report::FindingRow { kind: "FreedOnForeignThread".into(), count: 2, bytes: 3000, ..finding }];
     report
 }
 
@@ -39,11 +35,7 @@ fn what_is_no_longer_freed_within_the_run_is_no_noise_of_threads() {
     }
     let all = diff(&before, &after);
     let shown = all.clone().filtered(&DiffFilter::default());
-    assert_eq!(
-        (shown.by_time, &shown.changes),
-        (0, &all.changes),
-        "{shown}"
-    );
+    assert_eq!((shown.by_time, &shown.changes), (0, &all.changes), "{shown}");
     assert!(!shown.is_empty());
 }
 
@@ -62,11 +54,9 @@ fn a_new_finding_about_foreign_threads_and_one_of_a_higher_level_are_no_noise() 
         });
         diff(&before, &after).filtered(&DiffFilter::default())
     };
-    for (level, owner, count) in [
-        (old.level.as_str(), "VkPipeline", 1),
-        ("violation", &old.owner, 1),
-        (&old.level, &old.owner, 1_000_000),
-    ] {
+    for (level, owner, count) in
+        [(old.level.as_str(), "VkPipeline", 1), ("violation", &old.owner, 1), (&old.level, &old.owner, 1_000_000)]
+    {
         let shown = new(level, owner, count, "vkQueueWaitIdle");
         assert_eq!((shown.by_time, shown.changes.len()), (0, 2), "{shown}");
     }
@@ -115,7 +105,8 @@ fn only_small_changes_of_the_owner_whose_blocks_threads_free_are_noise() {
     );
 }
 
-/// Of one scope nothing may be live at a phase's end but what a thread had no time to free, and then it falls by all of it.
+/// Of one scope nothing may be live at a phase's end but what a thread had no time to free, and then it falls by all of
+/// it.
 #[test]
 fn what_a_phase_has_of_one_scope_is_a_share_of_the_run() {
     let before = with_foreign_frees();

@@ -18,8 +18,7 @@ impl Application {
     /// Over `host`, which stays where it is until [`close`](Self::close).
     pub(crate) fn new(host: &(impl HostAllocator + Sync), name: &'static str) -> Self {
         // SAFETY: cases keep the guard until after the application's end, or end the process.
-        let root =
-            unsafe { Context::root(host, ContextOptions::new("application")) }.expect("memory");
+        let root = unsafe { Context::root(host, ContextOptions::new("application")) }.expect("memory");
         let bridge = Bridge::new(root.child(name).expect("memory")).expect("memory");
         Self { bridge, root }
     }
@@ -64,21 +63,12 @@ impl MatrixDriver {
     #[inline(never)]
     pub(crate) fn takes_object(&self, size: usize, align: usize) -> *mut u8 {
         let block = self.takes(size, align, raw(Scope::Object));
-        assert!(
-            !block.is_null() && block.addr().is_multiple_of(align),
-            "given, and aligned"
-        );
+        assert!(!block.is_null() && block.addr().is_multiple_of(align), "given, and aligned");
         block
     }
 
     #[inline(never)]
-    pub(crate) fn moves(
-        &self,
-        block: *mut u8,
-        size: usize,
-        align: usize,
-        scope: RawScope,
-    ) -> *mut u8 {
+    pub(crate) fn moves(&self, block: *mut u8, size: usize, align: usize, scope: RawScope) -> *mut u8 {
         let call = self.0.pfn_reallocation.expect("set");
         // SAFETY: the callbacks are live; what the block is, is the case's affair.
         black_box(unsafe { call(self.0.p_user_data, block.cast(), size, align, scope) }.cast())
@@ -87,18 +77,14 @@ impl MatrixDriver {
     #[inline(never)]
     pub(crate) fn gives(&self, block: *mut u8) {
         let call = self.0.pfn_free.expect("set");
-        // SAFETY: a callback of Vulkan's type with its own user data; the block is one that it gave, or the mistake that is tested.
+        // SAFETY: a callback of Vulkan's type with its own user data; the block is one that it gave, or the mistake
+        // that is tested.
         unsafe { call(self.0.p_user_data, block.cast()) };
         black_box(());
     }
 
     pub(crate) fn notifies(&self, taken: bool, bytes: usize, kind: i32) {
-        let call = if taken {
-            self.0.pfn_internal_allocation
-        } else {
-            self.0.pfn_internal_free
-        }
-        .expect("set");
+        let call = if taken { self.0.pfn_internal_allocation } else { self.0.pfn_internal_free }.expect("set");
         // SAFETY: a callback of Vulkan's type with its own user data; a notification has no block.
         unsafe { call(self.0.p_user_data, bytes, kind, raw(Scope::Object)) };
     }

@@ -1,4 +1,5 @@
-//! GV01, GV02, GV07, GV08, GV24, GV27: blocks and pointers through the bridge alone; the guard below finds what is wrong.
+//! GV01, GV02, GV07, GV08, GV24, GV27: blocks and pointers through the bridge alone; the guard below finds what is
+//! wrong.
 
 use alloc_core::Scope;
 
@@ -26,10 +27,7 @@ fn gv01_a_free_of_null_is_nothing() {
 #[test]
 fn gv02_a_block_through_the_callbacks_of_another_domain() {
     fn case(lab: &Lab) {
-        let (device, swapchain) = (
-            Application::new(&lab.guard, "device"),
-            Application::new(&lab.guard, "swapchain"),
-        );
+        let (device, swapchain) = (Application::new(&lab.guard, "device"), Application::new(&lab.guard, "swapchain"));
         let block = device.driver().takes_object(64, 16);
         note_pointer("block", block);
         wrongly(swapchain.driver(), block);
@@ -42,9 +40,7 @@ fn gv02_a_block_through_the_callbacks_of_another_domain() {
     each(On::ALL, case, |seen| {
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("wrong-owner")
-            .block_of("device", "object", seen.note("block"), 64, 16)
-            .taken_in_case();
+        told.kind("wrong-owner").block_of("device", "object", seen.note("block"), 64, 16).taken_in_case();
         told.found_in("wrongly").given_by("swapchain");
     });
 
@@ -128,10 +124,7 @@ fn gv08_alignments_that_are_none_and_large_ones() {
         let application = Application::new(&lab.guard, "device");
         let driver = application.driver();
         for align in [0, 3, 24] {
-            assert!(
-                driver.takes(64, align, raw(Scope::Object)).is_null(),
-                "{align}"
-            );
+            assert!(driver.takes(64, align, raw(Scope::Object)).is_null(), "{align}");
         }
         note("bad", application.notes().bad_alignments as usize);
         for align in (0..=20).map(|log| 1 << log) {
@@ -164,10 +157,7 @@ fn gv24_a_driver_that_writes_past_its_block() {
     each(On::ALL, overrun, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.kind("overflow")
-            .block_of("VkBuffer", "cache", block, 100, 4)
-            .offset_past_end(0)
-            .taken_in_case();
+        told.kind("overflow").block_of("VkBuffer", "cache", block, 100, 4).offset_past_end(0).taken_in_case();
         // The bridge asks for 16 bytes more, aligned to 16: a hundred bytes end where the page does only by the byte.
         if seen.config.has_pages() && seen.config.is_right() {
             assert!(!seen.noted("passed"), "stopped at the instruction");
@@ -186,10 +176,7 @@ fn gv24_a_driver_that_writes_past_its_block() {
     }
     each(On::ALL, nothing, |seen| {
         let block = seen.note("block");
-        seen.aborted()
-            .kind("zero-size-access")
-            .block_of("VkBuffer", "object", block, 0, 16)
-            .taken_in_case();
+        seen.aborted().kind("zero-size-access").block_of("VkBuffer", "object", block, 0, 16).taken_in_case();
     });
 }
 
@@ -225,9 +212,7 @@ fn gv27_a_mapped_pointer_is_no_block() {
     each(On::ALL, case, |seen| {
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("foreign-free")
-            .without_block()
-            .found_in("mistakes");
+        told.kind("foreign-free").without_block().found_in("mistakes");
         assert_eq!(told.address(), seen.note("mapped"));
     });
 }

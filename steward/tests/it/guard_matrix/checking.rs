@@ -14,27 +14,19 @@ use super::stage::{Allocators, Interrupted, Meeting, Stage};
 use super::watching::Checking;
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-pub(crate) const OPTIONS: CheckOptions = CheckOptions {
-    coverage: BracketCoverage::Complete,
-    opened: Opened::Directly,
-};
+pub(crate) const OPTIONS: CheckOptions = CheckOptions { coverage: BracketCoverage::Complete, opened: Opened::Directly };
 
-/// What a checker found, one after the other: how much it weighs, the sentence with rules, owner, command, scope and bytes, and of what
-/// was outside of any command whether this thread did it or another.
+/// What a checker found, one after the other: how much it weighs, the sentence with rules, owner, command, scope and
+/// bytes, and of what was outside of any command whether this thread did it or another.
 pub(crate) fn said(checker: &Checker<'_>) -> Vec<String> {
     assert_eq!(checker.lost(), 0);
-    let found = checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("memory of the system");
+    let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("memory of the system");
     let on = |found: &CheckFinding<'_>| match found.on_thread {
         None => "",
         Some(thread) if thread == current_thread() => " [on this thread]",
         Some(_) => " [on another thread]",
     };
-    found
-        .iter()
-        .map(|found| format!("{}: {found}{}", found.level(), on(found)))
-        .collect()
+    found.iter().map(|found| format!("{}: {found}{}", found.level(), on(found))).collect()
 }
 
 pub(crate) fn checker() -> Checker<'static> {
@@ -52,13 +44,8 @@ impl Checked {
     pub(crate) fn around(driver: MatrixDriver, kind: &'static str) -> Self {
         let (checker, owner) = (checker(), OwnerId::fresh());
         // SAFETY: cases keep what is behind until after the last call.
-        let checked = unsafe { checker.wrap(driver.0, CheckedOwner::new(owner, kind)) }
-            .expect("whole callbacks");
-        Self {
-            checker,
-            owner,
-            driver: MatrixDriver(*checked.raw()),
-        }
+        let checked = unsafe { checker.wrap(driver.0, CheckedOwner::new(owner, kind)) }.expect("whole callbacks");
+        Self { checker, owner, driver: MatrixDriver(*checked.raw()) }
     }
 
     pub(crate) fn driver(&self) -> MatrixDriver {
@@ -66,14 +53,8 @@ impl Checked {
     }
 
     pub(crate) fn run<R>(&self, name: &'static str, body: impl FnOnce() -> R) -> R {
-        let owners = Owners {
-            object: Some(self.owner),
-            ..Owners::default()
-        };
-        self.checker.run(
-            Command::new(name, owners, BracketCoverage::Complete),
-            |_| body(),
-        )
+        let owners = Owners { object: Some(self.owner), ..Owners::default() };
+        self.checker.run(Command::new(name, owners, BracketCoverage::Complete), |_| body())
     }
 
     /// Exactly this was found, as [`said`] says it; notes how much.
@@ -85,7 +66,8 @@ impl Checked {
     }
 }
 
-/// Runs the fake program over the application's callbacks, with a checker between; answers what the program did and what was found.
+/// Runs the fake program over the application's callbacks, with a checker between; answers what the program did and
+/// what was found.
 pub(crate) fn run_checked(
     application: &Application,
     program: FakeProgram,
@@ -95,13 +77,9 @@ pub(crate) fn run_checked(
     let meeting = Meeting::default();
     let answer = {
         let checking = Checking::new(&checker);
-        let interrupted = Interrupted {
-            watch: &checking,
-            meeting: &meeting,
-        };
+        let interrupted = Interrupted { watch: &checking, meeting: &meeting };
         // SAFETY: the application outlives the run.
-        let allocators =
-            unsafe { Allocators::new(application.driver().0, program.defect, &interrupted) };
+        let allocators = unsafe { Allocators::new(application.driver().0, program.defect, &interrupted) };
         let answer = run(&Stage::new(&checking, &allocators, &meeting));
         checker.finish();
         answer
@@ -112,14 +90,11 @@ pub(crate) fn run_checked(
     (answer, found)
 }
 
-/// The fake program with this defect, over the guard: what the checker found is asserted to be that and no more, and noted.
+/// The fake program with this defect, over the guard: what the checker found is asserted to be that and no more, and
+/// noted.
 pub(crate) fn runs_with(lab: &Lab, defect: Defect, expected: &str) {
     let application = Application::new(&lab.guard, "fake application");
-    let program = FakeProgram {
-        defect: Some(defect),
-        rounds: 1,
-        habits: false,
-    };
+    let program = FakeProgram { defect: Some(defect), rounds: 1, habits: false };
     let (answer, found) = run_checked(&application, program, |stage| program.run(stage));
     assert_eq!(answer, Ok(()));
     assert_eq!(found, [expected], "what the checker says of {defect:?}");
@@ -135,7 +110,8 @@ pub(crate) fn found_by_the_checker_alone(seen: &SeenByChild) {
     assert_eq!(seen.note("found"), 1);
 }
 
-/// For each planted defect a case of its own: `plants! { Defect in name_of_the_case: "what the checker says of it", .. }`.
+/// For each planted defect a case of its own: `plants! { Defect in name_of_the_case: "what the checker says of it", ..
+/// }`.
 macro_rules! plants {
     ($($defect:ident in $case:ident: $said:literal),+ $(,)?) => {$(
         fn $case(lab: &$crate::guard_matrix::common::Lab) {

@@ -7,8 +7,8 @@ use vk_callbacks::raw::RawCallbacks;
 use super::application::{Application, MatrixDriver};
 use super::common::{Lab, On, each, each_with, note, note_pointer};
 
-/// The user data of a bridge is its state, which lies in the guard as everything does: read after its end it is told as any block,
-/// where reads are stopped.
+/// The user data of a bridge is its state, which lies in the guard as everything does: read after its end it is told as
+/// any block, where reads are stopped.
 #[test]
 fn gv21_user_data_that_is_gone() {
     fn case(lab: &Lab) {
@@ -29,23 +29,16 @@ fn gv21_user_data_that_is_gone() {
         seen.note("closed");
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("use-after-free")
-            .access("read")
-            .found("instruction")
-            .given_in_case();
+        told.kind("use-after-free").access("read").found("instruction").given_in_case();
         assert_eq!(told.block_address(), seen.note("state"), "{told:?}");
         assert_eq!(told.owner(), "device");
     });
-    // The other modes stop no read. The bridge's mark is gone from the state, so the callback gives nothing, and the process goes on.
+    // The other modes stop no read. The bridge's mark is gone from the state, so the callback gives nothing, and the
+    // process goes on.
     each(On::FENCE.and(On::COOKIE), case, |seen| {
         seen.note("closed");
         assert!(seen.noted("passed"));
-        assert_eq!(
-            (seen.finished.signal, seen.reports.len()),
-            (None, 0),
-            "{}",
-            seen.finished
-        );
+        assert_eq!((seen.finished.signal, seen.reports.len()), (None, 0), "{}", seen.finished);
     });
 }
 
@@ -57,10 +50,7 @@ fn gv22_a_struct_that_was_on_a_stack() {
         let mut on_the_stack = driver.0;
         // SAFETY: the callbacks outlive the allocator.
         let copy = unsafe { CallbackAllocator::from_raw(&on_the_stack) }.expect("whole callbacks");
-        let nothing = RawCallbacks {
-            p_user_data: std::ptr::null_mut(),
-            ..on_the_stack
-        };
+        let nothing = RawCallbacks { p_user_data: std::ptr::null_mut(), ..on_the_stack };
         on_the_stack = nothing;
         std::hint::black_box(&mut on_the_stack);
         copy
@@ -71,9 +61,7 @@ fn gv22_a_struct_that_was_on_a_stack() {
         let copy = copied(application.driver());
         for size in [1, 64, 5000] {
             let layout = std::alloc::Layout::from_size_align(size, 8).expect("a layout");
-            let block = copy
-                .allocate(layout, alloc_core::Scope::Object)
-                .expect("memory");
+            let block = copy.allocate(layout, alloc_core::Scope::Object).expect("memory");
             // SAFETY: so many bytes were given.
             unsafe { block.as_ptr().write_bytes(0x41, size) };
             // SAFETY: taken just now.
@@ -108,10 +96,7 @@ fn gv23_a_panic_below_a_callback_unwinds_into_no_driver() {
         case,
         |seen| {
             seen.ended();
-            seen.only()
-                .kind("double-free")
-                .block_of("device", "object", seen.note("block"), 64, 16)
-                .given_in_case();
+            seen.only().kind("double-free").block_of("device", "object", seen.note("block"), 64, 16).given_in_case();
             assert_eq!(seen.note("panics"), 1);
         },
     );
@@ -119,9 +104,7 @@ fn gv23_a_panic_below_a_callback_unwinds_into_no_driver() {
     // By default it is told, and the process ends there.
     each(On::ALL, aborts, |seen| {
         assert!(!seen.noted("passed"));
-        seen.aborted()
-            .kind("double-free")
-            .block_of("device", "object", seen.note("block"), 64, 16);
+        seen.aborted().kind("double-free").block_of("device", "object", seen.note("block"), 64, 16);
     });
     fn aborts(lab: &Lab) {
         let driver = Application::new(&lab.guard, "device").leak();

@@ -1,5 +1,5 @@
-//! GV09 to GV11, GV13 to GV20: what callbacks alone show. The rules are the checker's; here they are shown to hold with a guard
-//! below, which finds nothing in them: every one of these is a live block used as it may be.
+//! GV09 to GV11, GV13 to GV20: what callbacks alone show. The rules are the checker's; here they are shown to hold with
+//! a guard below, which finds nothing in them: every one of these is a live block used as it may be.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -35,9 +35,7 @@ fn gv10_a_commands_block_that_outlives_it() {
         let application = Application::new(&lab.guard, "VkDeviceMemory");
         let checked = Checked::around(application.driver(), "VkDeviceMemory");
         let from = lab.guard.mark();
-        checked.run("vkMapMemory", || {
-            checked.driver().takes(100, 4, raw(Scope::Command))
-        });
+        checked.run("vkMapMemory", || checked.driver().takes(100, 4, raw(Scope::Command)));
         checked.note_found(&[
             "violation: V28: the driver left 100 B (scope COMMAND) of VkDeviceMemory's allocator, taken in vkMapMemory, \
                  live when that returned; never freed",
@@ -46,10 +44,7 @@ fn gv10_a_commands_block_that_outlives_it() {
         lab.guard.leaks(from, lab.guard.mark(), &mut |leak| {
             leaks += 1;
             bytes += leak.bytes as usize;
-            assert_eq!(
-                (leak.block.allocated.owner, leak.block.scope),
-                ("VkDeviceMemory", Scope::Command)
-            );
+            assert_eq!((leak.block.allocated.owner, leak.block.scope), ("VkDeviceMemory", Scope::Command));
             for (i, frame) in leak.block.allocated.stack.frames.iter().enumerate() {
                 note(&format!("leak{i}"), *frame);
             }
@@ -64,8 +59,7 @@ fn gv10_a_commands_block_that_outlives_it() {
         assert!((100..=132).contains(&seen.note("bytes")));
         let stack = seen.stack_names("leak");
         assert!(
-            stack.iter().any(|name| name.contains("takes"))
-                && stack.iter().any(|name| name.contains("with_stack")),
+            stack.iter().any(|name| name.contains("takes")) && stack.iter().any(|name| name.contains("with_stack")),
             "{stack:#?}"
         );
     });
@@ -85,71 +79,29 @@ fn gv11_blocks_that_outlive_their_object() {
     fn every_scope(lab: &Lab) {
         let mut found = 0;
         for (kind, whose, create, destroy, scope) in [
-            (
-                "VkBuffer",
-                "VkBuffer's",
-                "vkCreateBuffer",
-                "vkDestroyBuffer",
-                Scope::Object,
-            ),
-            (
-                "VkPipelineCache",
-                "VkPipelineCache's",
-                "vkCreatePipelineCache",
-                "vkDestroyPipelineCache",
-                Scope::Cache,
-            ),
-            (
-                "VkDevice",
-                "the device's",
-                "vkCreateDevice",
-                "vkDestroyDevice",
-                Scope::Device,
-            ),
-            (
-                "VkInstance",
-                "the instance's",
-                "vkCreateInstance",
-                "vkDestroyInstance",
-                Scope::Instance,
-            ),
+            ("VkBuffer", "VkBuffer's", "vkCreateBuffer", "vkDestroyBuffer", Scope::Object),
+            ("VkPipelineCache", "VkPipelineCache's", "vkCreatePipelineCache", "vkDestroyPipelineCache", Scope::Cache),
+            ("VkDevice", "the device's", "vkCreateDevice", "vkDestroyDevice", Scope::Device),
+            ("VkInstance", "the instance's", "vkCreateInstance", "vkDestroyInstance", Scope::Instance),
         ] {
             let application = Application::new(&lab.guard, kind);
             let checked = Checked::around(application.driver(), kind);
             let owners = match scope {
-                Scope::Device => vk_callbacks::Owners {
-                    device: Some(checked.owner),
-                    ..Default::default()
-                },
-                Scope::Instance => vk_callbacks::Owners {
-                    instance: Some(checked.owner),
-                    ..Default::default()
-                },
+                Scope::Device => vk_callbacks::Owners { device: Some(checked.owner), ..Default::default() },
+                Scope::Instance => vk_callbacks::Owners { instance: Some(checked.owner), ..Default::default() },
                 Scope::Cache => vk_callbacks::Owners {
                     object: Some(checked.owner),
                     cache: Some(checked.owner),
                     ..Default::default()
                 },
-                _ => vk_callbacks::Owners {
-                    object: Some(checked.owner),
-                    ..Default::default()
-                },
+                _ => vk_callbacks::Owners { object: Some(checked.owner), ..Default::default() },
             };
-            let bracket = |name| {
-                vk_callbacks::Command::new(
-                    name,
-                    owners,
-                    vk_callbacks::command::BracketCoverage::Complete,
-                )
-            };
-            checked.checker.run(bracket(create), |_| {
-                checked.driver().takes(200, 8, raw(scope))
-            });
+            let bracket =
+                |name| vk_callbacks::Command::new(name, owners, vk_callbacks::command::BracketCoverage::Complete);
+            checked.checker.run(bracket(create), |_| checked.driver().takes(200, 8, raw(scope)));
             checked.checker.created(kind, 77, Some(checked.owner));
             checked.checker.run(bracket(destroy), |_| ());
-            checked
-                .checker
-                .destroyed(kind, 77, Some(checked.owner), destroy);
+            checked.checker.destroyed(kind, 77, Some(checked.owner), destroy);
             let upper = scope.name().to_uppercase();
             let said = super::checking::said(&checked.checker);
             assert_eq!(
@@ -166,8 +118,7 @@ fn gv11_blocks_that_outlive_their_object() {
         }
         note("found", found);
         let mut scopes = [0; 5];
-        lab.guard
-            .live(&mut |block| scopes[block.scope as usize] += usize::from(block.size == 200));
+        lab.guard.live(&mut |block| scopes[block.scope as usize] += usize::from(block.size == 200));
         for scope in [Scope::Object, Scope::Cache, Scope::Device, Scope::Instance] {
             assert_eq!(scopes[scope as usize], 1, "{scope:?}");
         }
@@ -249,10 +200,7 @@ unsafe impl HostAllocator for Notified<'_> {
 #[test]
 fn gv16_memory_taken_inside_a_notification() {
     fn case(lab: &Lab) {
-        let notified = Notified {
-            guard: &lab.guard,
-            within: AtomicBool::new(false),
-        };
+        let notified = Notified { guard: &lab.guard, within: AtomicBool::new(false) };
         let application = Application::new(&notified, "device");
         let driver = application.driver();
         let block = driver.takes_object(64, 16);
@@ -318,16 +266,13 @@ fn gv20_destroyed_with_callbacks_and_created_without() {
     }
 }
 
-/// The fake program, nothing planted: a great deal is asked, from several threads, and neither checker nor guard finds anything.
+/// The fake program, nothing planted: a great deal is asked, from several threads, and neither checker nor guard finds
+/// anything.
 #[test]
 fn gv28_what_a_driver_may_do_is_found_by_nobody() {
     fn program(lab: &Lab) {
         let application = Application::new(&lab.guard, "fake application");
-        let program = FakeProgram {
-            defect: None,
-            rounds: 10,
-            habits: false,
-        };
+        let program = FakeProgram { defect: None, rounds: 10, habits: false };
         let (answer, found) = run_checked(&application, program, |stage| program.run(stage));
         assert_eq!((answer, found), (Ok(()), Vec::new()));
         assert_eq!(lab.guard.check_all(), 0);
@@ -342,36 +287,19 @@ fn gv28_what_a_driver_may_do_is_found_by_nobody() {
     fn cache(lab: &Lab) {
         let application = Application::new(&lab.guard, "VkPipelineCache");
         let checked = Checked::around(application.driver(), "VkPipelineCache");
-        let owners = vk_callbacks::Owners {
-            object: Some(checked.owner),
-            cache: Some(checked.owner),
-            ..Default::default()
-        };
-        let bracket = |name| {
-            vk_callbacks::Command::new(
-                name,
-                owners,
-                vk_callbacks::command::BracketCoverage::Complete,
-            )
-        };
+        let owners =
+            vk_callbacks::Owners { object: Some(checked.owner), cache: Some(checked.owner), ..Default::default() };
+        let bracket = |name| vk_callbacks::Command::new(name, owners, vk_callbacks::command::BracketCoverage::Complete);
         let driver = checked.driver();
-        let block = checked.checker.run(bracket("vkCreatePipelineCache"), |_| {
-            driver.takes(5000, 8, raw(Scope::Cache)).addr()
-        });
-        checked
-            .checker
-            .created("VkPipelineCache", 9, Some(checked.owner));
+        let block =
+            checked.checker.run(bracket("vkCreatePipelineCache"), |_| driver.takes(5000, 8, raw(Scope::Cache)).addr());
+        checked.checker.created("VkPipelineCache", 9, Some(checked.owner));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 checked.checker.run(bracket("vkDestroyPipelineCache"), |_| {
                     driver.gives(std::ptr::with_exposed_provenance_mut(block))
                 });
-                checked.checker.destroyed(
-                    "VkPipelineCache",
-                    9,
-                    Some(checked.owner),
-                    "vkDestroyPipelineCache",
-                );
+                checked.checker.destroyed("VkPipelineCache", 9, Some(checked.owner), "vkDestroyPipelineCache");
             });
         });
         checked.note_found(&[]);

@@ -1,5 +1,5 @@
-//! Rows GV01 to GV28 of the contract: Vulkan's callbacks over a guard. What a driver does wrong is found by the guard below, by the
-//! checker in front, or by both; what it does right is found by nobody.
+//! Rows GV01 to GV28 of the contract: Vulkan's callbacks over a guard. What a driver does wrong is found by the guard
+//! below, by the checker in front, or by both; what it does right is found by nobody.
 //!
 //! The harness is that of debug-guard's own matrix: a child process for each case, mode and back end.
 
@@ -16,11 +16,7 @@ mod fake;
 mod pinned;
 mod reallocation;
 #[path = "../../../../vk-callbacks/tests/it/fake_driver/stage.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "the fake driver's own tests use the rest"
-)]
+#[allow(dead_code, unreachable_pub, reason = "the fake driver's own tests use the rest")]
 mod stage;
 mod sweep;
 #[path = "../../../../vk-callbacks/tests/it/fake_driver/watching.rs"]

@@ -8,27 +8,17 @@ use super::common::{Lab, On, each, gives, loads, note, note_pointer, stores, tak
 /// What `minImportedHostPointerAlignment` is nearly everywhere.
 const ALIGN: usize = 4096;
 
-/// Has the kernel keep the page, as a driver has it for a device: io_uring's registered buffers are pinned until the descriptor goes.
+/// Has the kernel keep the page, as a driver has it for a device: io_uring's registered buffers are pinned until the
+/// descriptor goes.
 fn pins(page: *mut u8, len: usize) -> Option<OwnedFd> {
     let mut parameters = [0_u64; 16];
     // SAFETY: room for the 120 bytes of `struct io_uring_params`.
     let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) };
     // SAFETY: a descriptor that is nobody's yet.
     let ring = (ring >= 0).then(|| unsafe { OwnedFd::from_raw_fd(ring as i32) })?;
-    let buffer = libc::iovec {
-        iov_base: page.cast(),
-        iov_len: len,
-    };
+    let buffer = libc::iovec { iov_base: page.cast(), iov_len: len };
     // SAFETY: one live buffer; 0 is IORING_REGISTER_BUFFERS.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_io_uring_register,
-            ring.as_raw_fd(),
-            0,
-            ptr::from_ref(&buffer),
-            1,
-        )
-    };
+    let answer = unsafe { libc::syscall(libc::SYS_io_uring_register, ring.as_raw_fd(), 0, ptr::from_ref(&buffer), 1) };
     (answer == 0).then_some(ring)
 }
 
@@ -47,7 +37,8 @@ fn gv26_a_host_pointer_that_a_device_imports() {
         seen.quiet(2);
     });
 
-    // A page that the kernel keeps for a device cannot be moved: it goes another way, and its block is out of reach all the same.
+    // A page that the kernel keeps for a device cannot be moved: it goes another way, and its block is out of reach all
+    // the same.
     fn pinned(lab: &Lab) {
         let block = takes(&lab.guard, ALIGN, ALIGN);
         note_pointer("block", block);
@@ -58,9 +49,7 @@ fn gv26_a_host_pointer_that_a_device_imports() {
         // Others come and go meanwhile, so that the page would be in use again.
         let others: Vec<_> = (0..100).map(|_| takes(&lab.guard, ALIGN, ALIGN)).collect();
         others.iter().for_each(|other| stores(*other, 0x42));
-        others
-            .iter()
-            .for_each(|other| gives(&lab.guard, *other, ALIGN, ALIGN));
+        others.iter().for_each(|other| gives(&lab.guard, *other, ALIGN, ALIGN));
         assert_eq!(lab.guard.check_all(), 0);
         note("reports then", lab.guard.stats().reports as usize);
         loads(block);
@@ -113,9 +102,6 @@ fn gv26_a_host_pointer_that_a_device_imports() {
     }
     each(On::STRICT_RIGHT, shared, |seen| {
         assert_eq!((seen.note("child"), seen.note("reports then")), (0, 0));
-        seen.aborted()
-            .kind("use-after-free")
-            .block(seen.note("block"), 64, 16)
-            .stopped("read", seen.note("block"));
+        seen.aborted().kind("use-after-free").block(seen.note("block"), 64, 16).stopped("read", seen.note("block"));
     });
 }

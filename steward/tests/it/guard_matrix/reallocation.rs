@@ -50,11 +50,7 @@ fn gv04_reallocations_from_null_to_nothing_and_in_vain() {
             let block = driver.moves(NULL, 64, 16, OBJECT);
             fill(block, 64);
             // Nobody has so much.
-            assert!(
-                driver
-                    .moves(block, isize::MAX as usize - 4096, 16, OBJECT)
-                    .is_null()
-            );
+            assert!(driver.moves(block, isize::MAX as usize - 4096, 16, OBJECT).is_null());
             note("readable", usize::from(is_filled(block, 64)));
             assert!(driver.moves(block, 0, 16, OBJECT).is_null());
         });
@@ -65,10 +61,7 @@ fn gv04_reallocations_from_null_to_nothing_and_in_vain() {
     }
     each(On::ALL, case, |seen| {
         seen.quiet(1);
-        assert_eq!(
-            (seen.note("readable"), seen.note("found"), seen.note("left")),
-            (1, 0, 0)
-        );
+        assert_eq!((seen.note("readable"), seen.note("found"), seen.note("left")), (1, 0, 0));
     });
     // An application that frees the old block all the same.
     plants! {
@@ -83,25 +76,13 @@ fn gv05_a_reallocation_keeps_what_both_have() {
     fn case(lab: &Lab) {
         let application = Application::new(&lab.guard, "device");
         let driver = application.driver();
-        for (old, new) in [
-            (64, 200),
-            (200, 64),
-            (64, 65),
-            (5000, 64),
-            (64, 5000),
-            (300 << 10, 301 << 10),
-        ] {
+        for (old, new) in [(64, 200), (200, 64), (64, 65), (5000, 64), (64, 5000), (300 << 10, 301 << 10)] {
             let block = driver.takes_object(old, 8);
             fill(block, old);
             let moved = driver.moves(block, new, 8, OBJECT);
             assert!(is_filled(moved, old.min(new)), "{old} {new}");
-            let tail = (old..new)
-                .filter(|i| loads(moved.wrapping_add(*i)) != 0xFD)
-                .count();
-            assert_eq!(
-                tail, 0,
-                "{old} to {new}: what was added is poison, and not what lay there"
-            );
+            let tail = (old..new).filter(|i| loads(moved.wrapping_add(*i)) != 0xFD).count();
+            assert_eq!(tail, 0, "{old} to {new}: what was added is poison, and not what lay there");
             driver.gives(moved);
         }
         application.close();
@@ -118,22 +99,14 @@ fn gv06_a_reallocation_of_what_is_no_block() {
         let block = driver.takes_object(64, 16);
         note_pointer("block", block);
         driver.gives(block);
-        note(
-            "answered",
-            usize::from(!driver.moves(block, 128, 16, OBJECT).is_null()),
-        );
+        note("answered", usize::from(!driver.moves(block, 128, 16, OBJECT).is_null()));
     }
     fn unknown(lab: &Lab) {
         let driver = Application::new(&lab.guard, "device").leak();
         let mut local = [7_u64; 8];
         note_pointer("block", local.as_mut_ptr().cast::<u8>().wrapping_add(16));
         driver.gives(driver.takes_object(64, 16));
-        let answer = driver.moves(
-            local.as_mut_ptr().cast::<u8>().wrapping_add(16),
-            128,
-            16,
-            OBJECT,
-        );
+        let answer = driver.moves(local.as_mut_ptr().cast::<u8>().wrapping_add(16), 128, 16, OBJECT);
         note("answered", usize::from(!answer.is_null()));
         std::hint::black_box(local);
     }
@@ -148,10 +121,7 @@ fn gv06_a_reallocation_of_what_is_no_block() {
     });
     each(On::ALL, unknown, |seen| {
         assert!(!seen.noted("answered"));
-        seen.aborted()
-            .kind("foreign-free")
-            .without_block()
-            .found_in("moves");
+        seen.aborted().kind("foreign-free").without_block().found_in("moves");
     });
 
     // Going on, the driver gets NULL; and behind a checker the guard never hears of it.

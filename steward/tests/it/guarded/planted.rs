@@ -1,4 +1,5 @@
-//! The fake driver with something planted in it, over the layers that the program puts between its accounts and the system.
+//! The fake driver with something planted in it, over the layers that the program puts between its accounts and the
+//! system.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +20,11 @@ struct Application {
 impl Application {
     fn new(root: &Context) -> Self {
         let bridge = |kind: FakeKind| {
-            let bridge =
-                Bridge::new(root.child(kind.name()).expect("memory")).expect("an unused context");
+            let bridge = Bridge::new(root.child(kind.name()).expect("memory")).expect("an unused context");
             let raw = bridge.raw();
             (kind, (bridge, raw))
         };
-        Self {
-            bridges: FakeKind::WITH_CALLBACKS.map(bridge).into(),
-        }
+        Self { bridges: FakeKind::WITH_CALLBACKS.map(bridge).into() }
     }
 }
 
@@ -35,42 +33,25 @@ impl Dispatch for Application {
         // SAFETY: bridges and structs stay where they are until the program has returned.
         self.bridges
             .get(&kind)
-            .map_or(PassedCallbacks::NONE, |(bridge, raw)| unsafe {
-                PassedCallbacks::new(raw, bridge.owner())
-            })
+            .map_or(PassedCallbacks::NONE, |(bridge, raw)| unsafe { PassedCallbacks::new(raw, bridge.owner()) })
     }
 }
 
 /// The test that runs as a child with [`VARIABLE`] set.
-pub(super) const PLANTED: &str =
-    "gv24_what_is_planted_is_named_with_owner_scope_command_and_stacks";
+pub(super) const PLANTED: &str = "gv24_what_is_planted_is_named_with_owner_scope_command_and_stacks";
 const VARIABLE: &str = "STEWARD_PLANTED";
 /// Stands before the line with what the guard saw.
 const MARK: &str = "guard run: ";
 
 /// What a guard of this mode sees of `harm`, in a process of its own, which must live on.
 pub(super) fn planted(mode: &str, harm: Harm) -> GuardRun {
-    let done = Child::this_test(PLANTED)
-        .env(VARIABLE, format!("{mode} {harm:?}"))
-        .run();
+    let done = Child::this_test(PLANTED).env(VARIABLE, format!("{mode} {harm:?}")).run();
     done.assert_code(0);
-    let line = done
-        .stdout
-        .lines()
-        .find_map(|line| line.split_once(MARK))
-        .unwrap_or_else(|| panic!("{done}"))
-        .1;
+    let line = done.stdout.lines().find_map(|line| line.split_once(MARK)).unwrap_or_else(|| panic!("{done}")).1;
     let guard: GuardRun = serde_json::from_str(line).expect("own line");
-    assert!(
-        guard.callback_blocks > 50 && guard.own_blocks > 10,
-        "{guard}"
-    );
+    assert!(guard.callback_blocks > 50 && guard.own_blocks > 10, "{guard}");
     // What was reported was shown at once as well.
-    assert_eq!(
-        done.stderr.matches("debug-guard: ").count() as u64,
-        guard.reports,
-        "{done}"
-    );
+    assert_eq!(done.stderr.matches("debug-guard: ").count() as u64, guard.reports, "{done}");
     guard
 }
 
@@ -78,25 +59,14 @@ pub(super) fn planted(mode: &str, harm: Harm) -> GuardRun {
 pub(super) fn run_planted() {
     let told = std::env::var(VARIABLE).expect("what to plant");
     let (mode, harm) = told.split_once(' ').expect("two words");
-    let harm = Harm::ALL
-        .iter()
-        .find(|one| format!("{one:?}") == harm)
-        .expect("a harm");
+    let harm = Harm::ALL.iter().find(|one| format!("{one:?}") == harm).expect("a harm");
     let guard: GuardChoice = mode.parse().expect("a mode");
-    let guarding = Guarding {
-        guard: Some(guard),
-        ..Guarding::default()
-    };
+    let guarding = Guarding { guard: Some(guard), ..Guarding::default() };
     let layers = Layers::new(&guarding, None, true).expect("a guard");
     // SAFETY: closed below, before the layers go.
-    let root =
-        unsafe { Context::root(&layers, ContextOptions::new("application")) }.expect("memory");
+    let root = unsafe { Context::root(&layers, ContextOptions::new("application")) }.expect("memory");
     let application = Application::new(&root);
-    let program = FakeProgram {
-        defect: None,
-        rounds: 1,
-        habits: false,
-    };
+    let program = FakeProgram { defect: None, rounds: 1, habits: false };
     // SAFETY: every block is guarded, and what is written where it may not be harms nothing that anybody reads.
     unsafe { program.run_harming(&application, *harm) }.expect("nothing is refused");
     let mut seen = layers.guard_run().expect("there is a guard");

@@ -10,12 +10,8 @@ use vk_steward::replay::bundled::TRACES;
 fn a_programs_device_memory_is_on_its_page() {
     let page = page(&full(&TRACES[0]));
     let text = text_of(part(&page, "vulkan"));
-    for said in [
-        "instance 1, device 1; 1 blocks are counted nowhere",
-        "heap 1 4\u{202f}096",
-        "type 1",
-        "8\u{202f}192",
-    ] {
+    for said in ["instance 1, device 1; 1 blocks are counted nowhere", "heap 1 4\u{202f}096", "type 1", "8\u{202f}192"]
+    {
         assert!(text.contains(said), "{said}: {text}");
     }
 }
@@ -30,14 +26,8 @@ fn what_the_sub_allocator_says_is_in_text_and_on_the_page() {
     );
     assert!(text.contains(&format!("\nd{all}\n  {regions}\n")), "{text}");
     let section = text_of(part(&page, "memory"));
-    assert!(
-        section.contains(&format!("D{all}.")) && section.contains(&format!("{regions}.")),
-        "{section}"
-    );
-    let without = Report {
-        device_memory: None,
-        ..report
-    };
+    assert!(section.contains(&format!("D{all}.")) && section.contains(&format!("{regions}.")), "{section}");
+    let without = Report { device_memory: None, ..report };
     assert!(!self::page(&without).contains("id=\"memory\""));
 }
 
@@ -52,10 +42,7 @@ fn df12_a_defragmentation_is_told_before_and_after_in_text_and_on_the_page() {
     ] {
         assert!(text.contains(told), "{told}{text}");
     }
-    let none = Report {
-        defragmentation: None,
-        ..report.clone()
-    };
+    let none = Report { defragmentation: None, ..report.clone() };
     assert!(!page(&none).contains("Defragmentation"));
     assert!(!none.to_string().contains("defragmentation:"));
     let page = page(&report);

@@ -19,18 +19,9 @@ pub(super) fn with_names(mut report: Report, name: &str) -> Report {
         comparisons: 1,
         objects: Vec::new(),
     };
-    report
-        .contexts
-        .iter_mut()
-        .for_each(|row| row.name = name.into());
-    report
-        .phases
-        .iter_mut()
-        .for_each(|row| row.name = name.into());
-    report
-        .leftovers
-        .iter_mut()
-        .for_each(|row| row.context = name.into());
+    report.contexts.iter_mut().for_each(|row| row.name = name.into());
+    report.phases.iter_mut().for_each(|row| row.name = name.into());
+    report.leftovers.iter_mut().for_each(|row| row.context = name.into());
     for row in &mut report.findings {
         for text in [
             &mut row.rule,
@@ -45,8 +36,7 @@ pub(super) fn with_names(mut report: Report, name: &str) -> Report {
         }
     }
     if let Some(guard) = &mut report.guard {
-        (guard.mode, guard.back_end, guard.not_offered) =
-            (name.into(), name.into(), vec![name.into()]);
+        (guard.mode, guard.back_end, guard.not_offered) = (name.into(), name.into(), vec![name.into()]);
         for told in &mut guard.told {
             (told.kind, told.text) = (name.into(), format!("{name}\n{name}"));
         }
@@ -68,52 +58,21 @@ fn names_are_no_markup() {
     let bad = "</title></style><script>alert(1)</script><b onclick='x' id=\"y\">&amp;\u{202e}\u{7}";
     let mut hostile = with_names(full(&TRACES[0]), bad);
     let shown = page(&hostile);
-    hostile
-        .callback_coverage
-        .as_mut()
-        .expect("there is one")
-        .absent = Some(bad.into());
+    hostile.callback_coverage.as_mut().expect("there is one").absent = Some(bad.into());
     let absent = page(&hostile);
-    let failed = Failed {
-        format: Report::FORMAT.into(),
-        driver: bad.into(),
-        error: bad.into(),
-        leaks: None,
-    };
-    let failed = html(&[
-        ReportOrList::Failed(failed.clone()),
-        ReportOrList::Failed(failed),
-    ])
-    .expect("a page");
-    hostile.source = Source::Trace {
-        file: bad.into(),
-        driver: bad.into(),
-        no_driver: Some(bad.into()),
-        lines: 1,
-    };
+    let failed = Failed { format: Report::FORMAT.into(), driver: bad.into(), error: bad.into(), leaks: None };
+    let failed = html(&[ReportOrList::Failed(failed.clone()), ReportOrList::Failed(failed)]).expect("a page");
+    hostile.source = Source::Trace { file: bad.into(), driver: bad.into(), no_driver: Some(bad.into()), lines: 1 };
     for page in [shown, absent, failed, page(&hostile)] {
-        for markup in [
-            "<script",
-            "<b ",
-            "</b>",
-            "onclick='",
-            "id=\"y\"",
-            "&amp;amp;amp;",
-            "\u{202e}",
-            "\u{7}",
-        ] {
+        for markup in ["<script", "<b ", "</b>", "onclick='", "id=\"y\"", "&amp;amp;amp;", "\u{202e}", "\u{7}"] {
             assert!(!page.contains(markup), "{markup:?}");
         }
         assert_eq!(
-            (
-                page.matches("</style>").count(),
-                page.matches("</title>").count() - page.matches("<title>").count()
-            ),
+            (page.matches("</style>").count(), page.matches("</title>").count() - page.matches("<title>").count()),
             (1, 0)
         );
         assert!(
-            text_of(&page)
-                .contains("</title></style><script>alert(1)</script><b onclick='x' id=\"y\">&amp;"),
+            text_of(&page).contains("</title></style><script>alert(1)</script><b onclick='x' id=\"y\">&amp;"),
             "shown as it is"
         );
     }

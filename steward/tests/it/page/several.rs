@@ -16,28 +16,17 @@ fn several_drivers_stand_side_by_side() {
     let all = [one, two].map(|report| ReportOrList::Report(Box::new(report)));
     let page = html(&all).expect("a page");
     let matrix = text_of(part(&page, "matrix"));
-    for said in [
-        "a driver 1.2 another another",
-        "Peak 3.00 MiB",
-        "violations 1 \u{2013}",
-        "VkCommandPool",
-    ] {
+    for said in ["a driver 1.2 another another", "Peak 3.00 MiB", "violations 1 \u{2013}", "VkCommandPool"] {
         assert!(matrix.contains(said), "{said}: {matrix}");
     }
     assert!(!matrix.contains("Result"), "nothing was checked: {matrix}");
     let alone = html(&all[..1]).expect("a page");
-    assert!(
-        !alone.contains("id=\"matrix\""),
-        "one driver has nothing beside it"
-    );
+    assert!(!alone.contains("id=\"matrix\""), "one driver has nothing beside it");
 }
 
 #[test]
 fn checks_stand_side_by_side_with_what_each_was_compared_with() {
-    let driver = |report: Report, check| CheckedDriver {
-        report: ReportOrList::Report(Box::new(report)),
-        check,
-    };
+    let driver = |report: Report, check| CheckedDriver { report: ReportOrList::Report(Box::new(report)), check };
     let check = |differences: &[&str], expectations: Option<&str>| CheckSummary {
         is_as_expected: differences.is_empty(),
         expectations: expectations.map(str::to_owned),
@@ -55,10 +44,7 @@ fn checks_stand_side_by_side_with_what_each_was_compared_with() {
     };
     let page = html_of_checks(&[
         driver(full(&TRACES[0]), Some(check(&[], Some("a file")))),
-        driver(
-            with_names(full(&TRACES[0]), "another"),
-            Some(check(&["<one>", "two"], None)),
-        ),
+        driver(with_names(full(&TRACES[0]), "another"), Some(check(&["<one>", "two"], None))),
         failed,
     ])
     .expect("a page");
@@ -79,30 +65,14 @@ fn checks_stand_side_by_side_with_what_each_was_compared_with() {
 #[test]
 fn several_drivers_have_a_section_each() {
     let one = |name: &str| ReportOrList::Report(Box::new(with_names(full(&TRACES[0]), name)));
-    let failed = Failed {
-        format: Report::FORMAT.into(),
-        driver: "third".into(),
-        error: "it crashed".into(),
-        leaks: None,
-    };
+    let failed =
+        Failed { format: Report::FORMAT.into(), driver: "third".into(), error: "it crashed".into(), leaks: None };
     let page = html(&[one("first"), one("second"), ReportOrList::Failed(failed)]).expect("a page");
-    let ids: Vec<&str> = page
-        .match_indices(" id=\"")
-        .filter_map(|(at, _)| page[at + 5..].split('"').next())
-        .collect();
+    let ids: Vec<&str> = page.match_indices(" id=\"").filter_map(|(at, _)| page[at + 5..].split('"').next()).collect();
     let all = ids.len();
-    assert_eq!(
-        ids.into_iter()
-            .collect::<std::collections::BTreeSet<_>>()
-            .len(),
-        all,
-        "an id is there once"
-    );
+    assert_eq!(ids.into_iter().collect::<std::collections::BTreeSet<_>>().len(), all, "an id is there once");
     for (id, _) in PARTS {
-        assert!(
-            text_of(part(&page, id)).len() > 30
-                && text_of(part(&page, &format!("driver-2-{id}"))).len() > 30
-        );
+        assert!(text_of(part(&page, id)).len() > 30 && text_of(part(&page, &format!("driver-2-{id}"))).len() > 30);
     }
     assert!(text_of(&page).contains("There is no report: it crashed"));
     for (at, _) in page.match_indices("href=\"#") {

@@ -61,22 +61,12 @@ pub(crate) fn check_format(profile: &Value) {
     let threads = profile["threads"].as_array().expect("a list");
     assert!(!threads.is_empty());
     for thread in threads {
-        for field in [
-            "name",
-            "processType",
-            "pid",
-            "tid",
-            "registerTime",
-            "processStartupTime",
-        ] {
+        for field in ["name", "processType", "pid", "tid", "registerTime", "processStartupTime"] {
             assert!(!thread[field].is_null(), "a thread lacks {field}");
         }
         let strings = thread["stringArray"].as_array().expect("strings").len();
         let (functions, frames) = (length(&thread["funcTable"]), length(&thread["frameTable"]));
-        let (stacks, resources) = (
-            length(&thread["stackTable"]),
-            length(&thread["resourceTable"]),
-        );
+        let (stacks, resources) = (length(&thread["stackTable"]), length(&thread["resourceTable"]));
         indexes(&thread["funcTable"]["name"], strings, false);
         indexes(&thread["resourceTable"]["name"], strings, false);
         indexes(&thread["resourceTable"]["lib"], libs, true);
@@ -85,10 +75,7 @@ pub(crate) fn check_format(profile: &Value) {
         indexes(&thread["stackTable"]["frame"], frames, false);
         let prefixes = indexes(&thread["stackTable"]["prefix"], stacks, true);
         for (place, prefix) in prefixes.into_iter().enumerate() {
-            assert!(
-                prefix.is_none_or(|prefix| prefix < place),
-                "a stack is its own caller"
-            );
+            assert!(prefix.is_none_or(|prefix| prefix < place), "a stack is its own caller");
         }
         assert!(resources <= functions);
         let markers = length(&thread["markers"]);
@@ -96,12 +83,9 @@ pub(crate) fn check_format(profile: &Value) {
         indexes(&thread["markers"]["category"], categories, false);
         for marker in 0..markers {
             let data = &thread["markers"]["data"][marker];
-            assert!(
-                schemas.contains(&data["type"].as_str().expect("a type")),
-                "{data}"
-            );
-            let [start, end] = ["startTime", "endTime"]
-                .map(|time| thread["markers"][time][marker].as_f64().expect("a time"));
+            assert!(schemas.contains(&data["type"].as_str().expect("a type")), "{data}");
+            let [start, end] =
+                ["startTime", "endTime"].map(|time| thread["markers"][time][marker].as_f64().expect("a time"));
             assert!(start <= end, "{data}");
         }
         length(&thread["samples"]);
@@ -110,34 +94,23 @@ pub(crate) fn check_format(profile: &Value) {
             indexes(&samples["stack"], stacks, true);
             assert_eq!(samples["weightType"], "bytes");
             let times = samples["time"].as_array().expect("a column");
-            let times: Vec<_> = times
-                .iter()
-                .map(|time| time.as_f64().expect("a time"))
-                .collect();
+            let times: Vec<_> = times.iter().map(|time| time.as_f64().expect("a time")).collect();
             assert!(times.is_sorted(), "time goes on");
         }
     }
 }
 
-/// What the view "Retained Memory" shows, computed as the viewer does: an allocation is retained until a sample frees its address.
+/// What the view "Retained Memory" shows, computed as the viewer does: an allocation is retained until a sample frees
+/// its address.
 pub(crate) fn retained(samples: &Value) -> BTreeMap<u64, i64> {
-    let columns =
-        ["memoryAddress", "weight"].map(|name| samples[name].as_array().expect("a column"));
+    let columns = ["memoryAddress", "weight"].map(|name| samples[name].as_array().expect("a column"));
     let mut live = BTreeMap::new();
     for (address, weight) in columns[0].iter().zip(columns[1]) {
         let (address, weight) = (number(address), weight.as_i64().expect("bytes"));
         if weight > 0 {
-            assert_eq!(
-                live.insert(address, weight),
-                None,
-                "{address} is live twice"
-            );
+            assert_eq!(live.insert(address, weight), None, "{address} is live twice");
         } else {
-            assert_eq!(
-                live.remove(&address),
-                Some(-weight),
-                "{address} is freed as it was allocated"
-            );
+            assert_eq!(live.remove(&address), Some(-weight), "{address} is freed as it was allocated");
         }
     }
     live
@@ -146,18 +119,14 @@ pub(crate) fn retained(samples: &Value) -> BTreeMap<u64, i64> {
 /// The names of a stack's frames, innermost first.
 fn names(thread: &Value, stack: usize) -> Vec<String> {
     let (stacks, frames) = (&thread["stackTable"], &thread["frameTable"]);
-    std::iter::successors(Some(stack), |stack| {
-        stacks["prefix"][*stack]
-            .as_u64()
-            .map(|prefix| prefix as usize)
-    })
-    .map(|stack| {
-        let function = &frames["func"][number(&stacks["frame"][stack]) as usize];
-        let name = &thread["funcTable"]["name"][number(function) as usize];
-        let name = &thread["stringArray"][number(name) as usize];
-        name.as_str().expect("a name").to_owned()
-    })
-    .collect()
+    std::iter::successors(Some(stack), |stack| stacks["prefix"][*stack].as_u64().map(|prefix| prefix as usize))
+        .map(|stack| {
+            let function = &frames["func"][number(&stacks["frame"][stack]) as usize];
+            let name = &thread["funcTable"]["name"][number(function) as usize];
+            let name = &thread["stringArray"][number(name) as usize];
+            name.as_str().expect("a name").to_owned()
+        })
+        .collect()
 }
 
 /// The markers of one type: their names, by their moments.
@@ -165,12 +134,7 @@ fn markers(profile: &Value, kind: &str) -> Vec<String> {
     let mut found = Vec::new();
     for thread in profile["threads"].as_array().expect("a list") {
         let markers = &thread["markers"];
-        for (place, data) in markers["data"]
-            .as_array()
-            .expect("a column")
-            .iter()
-            .enumerate()
-        {
+        for (place, data) in markers["data"].as_array().expect("a column").iter().enumerate() {
             if data["type"] == kind {
                 let name = number(&markers["name"][place]) as usize;
                 let name = thread["stringArray"][name].as_str().expect("a name");
@@ -195,25 +159,11 @@ fn check_firefox(run: &Profiled) -> Value {
         .filter_map(Value::as_i64)
         .filter(|weight| *weight > 0)
         .sum();
-    assert!(
-        taken as u64 >= sum_of_sites(report, "total"),
-        "a block that is resized is two samples"
-    );
+    assert!(taken as u64 >= sum_of_sites(report, "total"), "a block that is resized is two samples");
     let left: i64 = retained(samples).values().sum();
-    assert_eq!(
-        left as u64,
-        sum_of_sites(report, "left"),
-        "what is never freed is retained"
-    );
-    let phases: Vec<_> = report["phases"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .collect();
-    let names: Vec<_> = phases
-        .iter()
-        .filter_map(|phase| phase["name"].as_str())
-        .collect();
+    assert_eq!(left as u64, sum_of_sites(report, "left"), "what is never freed is retained");
+    let phases: Vec<_> = report["phases"].as_array().expect("a list").iter().collect();
+    let names: Vec<_> = phases.iter().filter_map(|phase| phase["name"].as_str()).collect();
     assert_eq!(markers(&profile, "Phase"), names);
     let commands: u64 = phases.iter().map(|phase| number(&phase["commands"])).sum();
     assert_eq!(markers(&profile, "VulkanCommand").len() as u64, commands);
@@ -221,8 +171,8 @@ fn check_firefox(run: &Profiled) -> Value {
     profile
 }
 
-/// Without `display` the viewer (since version 62 of its format) calls every counter "Memory" and draws slopes between samples that are
-/// far apart; a track that shows no markers in its overview is empty.
+/// Without `display` the viewer (since version 62 of its format) calls every counter "Memory" and draws slopes between
+/// samples that are far apart; a track that shows no markers in its overview is empty.
 fn counters_have_names_of_their_own_and_steps(report: &Value, profile: &Value) {
     let counters = profile["counters"].as_array().expect("a list");
     let mut weights = Vec::new();
@@ -230,9 +180,7 @@ fn counters_have_names_of_their_own_and_steps(report: &Value, profile: &Value) {
         let sites = report["call_sites"]["sites"].as_array().expect("a list");
         let of_scope = || sites.iter().filter(|site| site["scope"] == scope);
         let name = format!("scope {scope}");
-        let counter = counters
-            .iter()
-            .find(|counter| counter["name"] == name.as_str());
+        let counter = counters.iter().find(|counter| counter["name"] == name.as_str());
         assert_eq!(counter.is_some(), of_scope().next().is_some(), "{scope}");
         let Some(counter) = counter else {
             continue;
@@ -249,21 +197,14 @@ fn counters_have_names_of_their_own_and_steps(report: &Value, profile: &Value) {
         let left: u64 = of_scope().map(|site| number(&site["left"]["bytes"])).sum();
         assert_eq!(counts.iter().sum::<f64>(), left as f64, "{scope}");
         // Each change is at the moment of the sample before it, which changes nothing or is such a change.
-        let steps = counter["samples"]["timeDeltas"]
-            .as_array()
-            .expect("a column");
+        let steps = counter["samples"]["timeDeltas"].as_array().expect("a column");
         let steps: Vec<_> = steps.iter().filter_map(Value::as_f64).collect();
         assert_eq!(steps.len(), counts.len());
         assert!(counts.len() > 3, "{counts:?}");
         for (step, count) in steps.iter().zip(&counts) {
-            assert!(
-                *step == 0.0 || *count == 0.0,
-                "{scope}: {count} in {step} ms"
-            );
+            assert!(*step == 0.0 || *count == 0.0, "{scope}: {count} in {step} ms");
         }
-        let end = profile["threads"][0]["unregisterTime"]
-            .as_f64()
-            .expect("the end of the run");
+        let end = profile["threads"][0]["unregisterTime"].as_f64().expect("the end of the run");
         let last: f64 = steps.iter().sum();
         assert!((last - end).abs() < 0.001, "{scope}: {last} of {end} ms");
     }
@@ -284,29 +225,15 @@ fn a_replay_in_the_firefox_profilers_format_has_the_bytes_of_the_report_at_the_e
     let (samples, markers) = (&main["nativeAllocations"], &main["markers"]);
     let column = |table: &Value, name: &str| -> Vec<f64> {
         let column = table[name].as_array().expect("a column").iter();
-        column
-            .map(|value| value.as_f64().unwrap_or(f64::NAN))
-            .collect()
+        column.map(|value| value.as_f64().unwrap_or(f64::NAN)).collect()
     };
-    let changes: Vec<_> = column(samples, "time")
-        .into_iter()
-        .zip(column(samples, "weight"))
-        .collect();
+    let changes: Vec<_> = column(samples, "time").into_iter().zip(column(samples, "weight")).collect();
     let ends = column(markers, "endTime");
     let phases = run.report["phases"].as_array().expect("a list");
     assert!(phases.len() > 5);
     for (phase, end) in phases.iter().zip(ends) {
-        let live: f64 = changes
-            .iter()
-            .filter(|(at, _)| *at <= end)
-            .map(|(_, bytes)| bytes)
-            .sum();
-        assert_eq!(
-            live,
-            number(&phase["live_bytes"]) as f64,
-            "{}",
-            phase["name"]
-        );
+        let live: f64 = changes.iter().filter(|(at, _)| *at <= end).map(|(_, bytes)| bytes).sum();
+        assert_eq!(live, number(&phase["live_bytes"]) as f64, "{}", phase["name"]);
     }
 }
 
@@ -315,17 +242,10 @@ fn a_run_in_the_firefox_profilers_format_has_stacks_below_owner_and_command() {
     let run = of_driver("a.json");
     let profile = check_firefox(&run);
     let thread = &profile["threads"][0];
-    let stacks = thread["nativeAllocations"]["stack"]
-        .as_array()
-        .expect("a column");
-    let stacks: Vec<_> = stacks
-        .iter()
-        .filter_map(|stack| Some(names(thread, stack.as_u64()? as usize)))
-        .collect();
-    let of_buffers = stacks
-        .iter()
-        .find(|stack| stack.contains(&"vkCreateBuffer".to_owned()))
-        .expect("a buffer was created");
+    let stacks = thread["nativeAllocations"]["stack"].as_array().expect("a column");
+    let stacks: Vec<_> = stacks.iter().filter_map(|stack| Some(names(thread, stack.as_u64()? as usize))).collect();
+    let of_buffers =
+        stacks.iter().find(|stack| stack.contains(&"vkCreateBuffer".to_owned())).expect("a buffer was created");
     let owner = of_buffers.last().expect("a frame");
     assert_eq!(owner, "VkBuffer, object");
     let function = of_buffers.first().expect("a frame");

@@ -10,16 +10,10 @@ fn wrong_frees_and_live_ends_are_findings() {
     let found = |kind: &str| {
         let rows = report["findings"].as_array().into_iter().flatten();
         let rows: Vec<_> = rows.filter(|row| row["kind"] == kind).collect();
-        let [row] = rows[..] else {
-            panic!("{kind}: {}", report["findings"])
-        };
+        let [row] = rows[..] else { panic!("{kind}: {}", report["findings"]) };
         let said = row["sentence"].as_str().expect("a sentence").to_owned();
         assert!(flat(&done.stdout).contains(&said), "{said}\n{done}");
-        (
-            row["count"].as_u64().expect("a number"),
-            row["first_serial"].as_u64().expect("a line"),
-            said,
-        )
+        (row["count"].as_u64().expect("a number"), row["first_serial"].as_u64().expect("a line"), said)
     };
     assert_eq!(found("FreedTwice").1, 8);
     let (count, line, said) = found("FreedUnknown");
@@ -28,14 +22,12 @@ fn wrong_frees_and_live_ends_are_findings() {
     assert_eq!(found("ReallocatedUnknown").1, 11);
     assert_eq!(found("LiveAtEnd").0, 2);
     assert!(
-        done.stdout.contains("\nleftovers, never freed:\n  VkBuffer: 2 blocks, 108 requested bytes (108 of scope object)\n"),
+        done.stdout
+            .contains("\nleftovers, never freed:\n  VkBuffer: 2 blocks, 108 requested bytes (108 of scope object)\n"),
         "{done}"
     );
     let left = &report["leftovers"][0];
-    assert_eq!(
-        (&left["context"], &left["blocks"], &left["bytes"]),
-        (&"VkBuffer".into(), &2.into(), &108.into())
-    );
+    assert_eq!((&left["context"], &left["blocks"], &left["bytes"]), (&"VkBuffer".into(), &2.into(), &108.into()));
     assert_eq!(five(&left["by_scope"]), [0, 108, 0, 0, 0]);
     assert_eq!(report["phases"][0]["live_bytes"], 108);
 }
@@ -55,10 +47,7 @@ fn v15_a_block_whose_reallocation_did_not_return_is_left_over() {
     let lines = "o,1,0,VkBuffer\na,1,1,1,100,8,1\nb,1,1,1\n";
     let (found, blocks, text) = left(lines);
     assert_eq!((found, blocks), (vec![(1.into(), 100.into())], 1), "{text}");
-    assert!(
-        text.contains("VkBuffer: 1 block, 100 requested bytes"),
-        "{text}"
-    );
+    assert!(text.contains("VkBuffer: 1 block, 100 requested bytes"), "{text}");
     // The thread begins another one: the first block is as live, until it is freed.
     let second = "o,1,0,VkBuffer\na,1,1,1,100,8,1\na,1,1,2,30,8,1\nb,1,1,1\nb,1,1,2\n";
     let (found, blocks, text) = left(second);
@@ -80,8 +69,7 @@ fn what_is_odd_in_a_trace_is_noted_once() {
         let notes = notes.map(|row| row["sentence"].as_str().expect("text").to_owned());
         notes.collect::<Vec<_>>()
     };
-    let again =
-        "o,1,0,VkBuffer\no,1,0,VkBuffer\no,1,0,VkImage\na,1,1,1,100,8,1\no,1,0,VkFence\nf,1,1,1\n";
+    let again = "o,1,0,VkBuffer\no,1,0,VkBuffer\no,1,0,VkImage\na,1,1,1,100,8,1\no,1,0,VkFence\nf,1,1,1\n";
     let said = "2 of the owners are declared again as another kind, and stay with their first account; first in line 5";
     assert_eq!(notes(again), [said]);
     // A resize that fails says nothing new of the block's size.
@@ -119,47 +107,23 @@ fn v15_a_resized_block_stays_with_the_owner_and_the_scope_of_its_allocation() {
     let rows = report["contexts"].as_array().expect("a list");
     let row = |name: &str| rows.iter().find(|row| row["name"] == name).expect("a row");
     assert_eq!(five(&row("VkBuffer")["live_by_scope"]), [0, 48, 0, 0, 0]);
-    assert_eq!(
-        (
-            &row("VkBuffer")["total_bytes"],
-            &row("VkImage")["peak_bytes"]
-        ),
-        (&48.into(), &0.into())
-    );
+    assert_eq!((&row("VkBuffer")["total_bytes"], &row("VkImage")["peak_bytes"]), (&48.into(), &0.into()));
 }
 
 #[test]
 fn what_comes_before_the_first_phase_and_empty_blocks_are_counted() {
-    let (done, report) = replay_text(trace(
-        "a,1,0,1,64,8,1\na,1,0,2,0,8,1\nr,1,0,2,3,16,8,1\np,late\nf,1,0,1\nf,1,0,3\n",
-    ));
+    let (done, report) =
+        replay_text(trace("a,1,0,1,64,8,1\na,1,0,2,0,8,1\nr,1,0,2,3,16,8,1\np,late\nf,1,0,1\nf,1,0,3\n"));
     done.assert_code(0);
     let early = plain(&report["phases"][0]);
-    assert_eq!(
-        (
-            early.name.as_str(),
-            early.taken[1],
-            early.bytes[1],
-            early.live_blocks[1]
-        ),
-        ("(no phase)", 2, 80, 2)
-    );
+    assert_eq!((early.name.as_str(), early.taken[1], early.bytes[1], early.live_blocks[1]), ("(no phase)", 2, 80, 2));
     let late = plain(&report["phases"][1]);
-    assert_eq!(
-        (late.name.as_str(), late.freed[1], late.live_blocks[1]),
-        ("late", 2, 0)
-    );
+    assert_eq!((late.name.as_str(), late.freed[1], late.live_blocks[1]), ("late", 2, 0));
 }
 
 #[test]
 fn names_from_a_trace_steer_no_terminal() {
-    let (done, _) = replay_text(trace(
-        "p,a\u{1b}[31mb\u{7}\no,1,0,Vk\u{9b}2J\na,1,1,1,8,8,1\nf,1,1,1\n",
-    ));
+    let (done, _) = replay_text(trace("p,a\u{1b}[31mb\u{7}\no,1,0,Vk\u{9b}2J\na,1,1,1,8,8,1\nf,1,1,1\n"));
     done.assert_code(0);
-    assert!(
-        done.stdout.contains("a [31mb")
-            && !done.stdout.chars().any(|c| c.is_control() && c != '\n'),
-        "{done}"
-    );
+    assert!(done.stdout.contains("a [31mb") && !done.stdout.chars().any(|c| c.is_control() && c != '\n'), "{done}");
 }

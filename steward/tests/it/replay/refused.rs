@@ -6,20 +6,12 @@ use super::*;
 #[track_caller]
 fn refused(bytes: &[u8], line: u64) {
     let folder = tempfile::tempdir().expect("a folder");
-    let (file, json) = (
-        folder.path().join("bad.trace"),
-        folder.path().join("report.json"),
-    );
+    let (file, json) = (folder.path().join("bad.trace"), folder.path().join("report.json"));
     fs::write(&file, bytes).expect("a file");
-    let done = Child::new(STEWARD)
-        .args([Path::new("replay"), &file, Path::new("--json"), &json])
-        .run();
+    let done = Child::new(STEWARD).args([Path::new("replay"), &file, Path::new("--json"), &json]).run();
     done.assert_code(2);
     let expected = format!("steward: {}, line {line}: ", file.display());
-    assert!(
-        done.stderr.starts_with(&expected) && done.stderr.lines().count() == 1,
-        "{expected}\n{done}"
-    );
+    assert!(done.stderr.starts_with(&expected) && done.stderr.lines().count() == 1, "{expected}\n{done}");
     assert_eq!(done.stdout, "", "{done}");
     assert!(!json.exists(), "{done}");
 }
@@ -27,9 +19,7 @@ fn refused(bytes: &[u8], line: u64) {
 #[test]
 fn truncated_traces_name_the_line() {
     let text = text_of(TRACES[0].compressed);
-    let starts: Vec<usize> = std::iter::once(0)
-        .chain(text.match_indices('\n').map(|(at, _)| at + 1))
-        .collect();
+    let starts: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
     for lines in [1usize, 2, 3, 26, 27, 28, 1000, starts.len() - 2] {
         // At a line's end the end marker is missing; within a line its own end is.
         refused(&text.as_bytes()[..starts[lines]], lines as u64 + 1);
@@ -78,28 +68,20 @@ fn compressed_traces_are_read_and_a_cut_one_names_the_line() {
     // Two parts, one behind the other, are one text.
     let pack = |part: &str| {
         let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        packed
-            .write_all(part.as_bytes())
-            .and_then(|()| packed.finish())
-            .expect("a Vec takes all")
+        packed.write_all(part.as_bytes()).and_then(|()| packed.finish()).expect("a Vec takes all")
     };
     let parts = [pack(&text[..50]), pack(&text[50..])].concat();
     replay_text(&parts).0.assert_code(0);
 
     // How far a half can be read depends on the decompressor: the line is somewhere within.
-    for bytes in [
-        &packed[..packed.len() / 2],
-        &TRACES[1].compressed[..TRACES[1].compressed.len() / 2],
-    ] {
+    for bytes in [&packed[..packed.len() / 2], &TRACES[1].compressed[..TRACES[1].compressed.len() / 2]] {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("half.gz");
         fs::write(&file, bytes).expect("a file");
         let done = steward(&["replay", file.to_str().expect("a plain path")]);
         done.assert_code(2);
         assert!(
-            done.stderr.contains(", line ")
-                && done.stderr.contains("cut off or damaged")
-                && done.stdout.is_empty(),
+            done.stderr.contains(", line ") && done.stderr.contains("cut off or damaged") && done.stdout.is_empty(),
             "{done}"
         );
         assert_eq!(done.stderr.lines().count(), 1, "{done}");
@@ -118,11 +100,7 @@ fn a_missing_file_names_the_bundled_ones() {
     for name in ["no-such-trace", "."] {
         let done = steward(&["replay", name]);
         done.assert_code(2);
-        assert!(
-            done.stderr
-                .starts_with(&format!("steward: {name} cannot be read (")),
-            "{done}"
-        );
+        assert!(done.stderr.starts_with(&format!("steward: {name} cannot be read (")), "{done}");
         for trace in TRACES {
             assert!(done.stderr.contains(trace.name), "{done}");
         }

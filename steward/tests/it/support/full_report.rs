@@ -1,12 +1,11 @@
 //! A report in which nothing is empty, and one in which everything is.
 
 use vk_report::report::{
-    ActiveLayer, ByScope, CallSite, CallSites, CheckLimits, CourseRow, Courses, Coverage,
-    CoverageRun, Defragmentation, DeviceAccounts, DeviceMemory, DiskCache, DriverMemory, FailRun,
-    FindingRow, GuardReport, GuardRun, InstanceAccounts, KindAccounts, KnownFindings, LeakFrame,
-    LeakObject, LeakPeak, LeakStack, Leaks, Leftover, LiveAndPeak, LoaderFile, PeakStack,
-    ProgramAccounts, Refusal, Report, RunEnvironment, Source, Unjudged, VulkanMemory,
-    VulkanMemoryRow,
+    ActiveLayer, ByScope, CallSite, CallSites, CheckLimits, CourseRow, Courses, Coverage, CoverageRun, Defragmentation,
+    DeviceAccounts, DeviceMemory, DiskCache, DriverMemory, FailRun, FindingRow, GuardReport, GuardRun,
+    InstanceAccounts, KindAccounts, KnownFindings, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, Leftover,
+    LiveAndPeak, LoaderFile, PeakStack, ProgramAccounts, Refusal, Report, RunEnvironment, Source, Unjudged,
+    VulkanMemory, VulkanMemoryRow,
 };
 use vk_steward::replay::bundled::BundledTrace;
 use vk_steward::replay::{self, TraceFile};
@@ -19,10 +18,7 @@ pub(crate) fn of_trace(trace: &BundledTrace) -> Report {
 
 /// The report of a trace without a request.
 pub(crate) fn empty() -> Report {
-    let file = TraceFile {
-        name: "empty".into(),
-        bytes: b"# steward host trace 2\n# driver: nobody\nz,2\n".to_vec(),
-    };
+    let file = TraceFile { name: "empty".into(), bytes: b"# steward host trace 2\n# driver: nobody\nz,2\n".to_vec() };
     replay::replay(&file).expect("a whole trace")
 }
 
@@ -72,13 +68,8 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         opening_bytes: 10_000,
         opening_mapped_bytes: 1 << 20,
     };
-    let with_loader = CoverageRun {
-        opening_calls: 0,
-        opening_bytes: 0,
-        opening_mapped_bytes: 0,
-        in_command_bytes: 32_000,
-        ..run
-    };
+    let with_loader =
+        CoverageRun { opening_calls: 0, opening_bytes: 0, opening_mapped_bytes: 0, in_command_bytes: 32_000, ..run };
     let row = VulkanMemoryRow {
         index: 1,
         live_bytes: 4096,
@@ -95,22 +86,13 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         heaps: vec![row],
         types: vec![row],
         uses: [("mapped".to_owned(), row)].into(),
-        driver: Some(DriverMemory {
-            kinds: vec![("VkBuffer".into(), row)],
-            ..DriverMemory::default()
-        }),
+        driver: Some(DriverMemory { kinds: vec![("VkBuffer".into(), row)], ..DriverMemory::default() }),
         lost_blocks: 1,
     }]);
     report.call_sites = Some(CallSites {
-        frames: vec![LeakFrame {
-            functions: vec!["f".to_owned()],
-            ..LeakFrame::default()
-        }],
+        frames: vec![LeakFrame { functions: vec!["f".to_owned()], ..LeakFrame::default() }],
         stacks: vec![vec![0]],
-        sites: vec![CallSite {
-            stack: Some(0),
-            ..CallSite::default()
-        }],
+        sites: vec![CallSite { stack: Some(0), ..CallSite::default() }],
         ..CallSites::default()
     });
     report.leaks = Some(Leaks {
@@ -127,10 +109,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         }],
         peaks: vec![LeakPeak {
             stacks: vec![PeakStack {
-                frames: vec![LeakFrame {
-                    functions: vec!["load".into()],
-                    ..LeakFrame::default()
-                }],
+                frames: vec![LeakFrame { functions: vec!["load".into()], ..LeakFrame::default() }],
                 ..PeakStack::default()
             }],
             ..LeakPeak::default()
@@ -139,36 +118,15 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
     });
     report.known_findings = Some(known_findings());
     report.environment = Some(RunEnvironment {
-        loader: Some(LoaderFile {
-            file: "/usr/lib/libvulkan.so.1".into(),
-            version: "1.3.239".into(),
-        }),
-        layers: vec![ActiveLayer {
-            name: "VK_LAYER_X".into(),
-            file: "/usr/lib/libx.so".into(),
-        }],
+        loader: Some(LoaderFile { file: "/usr/lib/libvulkan.so.1".into(), version: "1.3.239".into() }),
+        layers: vec![ActiveLayer { name: "VK_LAYER_X".into(), file: "/usr/lib/libx.so".into() }],
         driver_files: vec!["/usr/lib/libdriver.so".into()],
-        disk_cache: Some(DiskCache {
-            variable: "MESA_SHADER_CACHE_DISABLE".into(),
-            on: true,
-            on_in_coverage: false,
-        }),
+        disk_cache: Some(DiskCache { variable: "MESA_SHADER_CACHE_DISABLE".into(), on: true, on_in_coverage: false }),
     });
-    report.callback_coverage = Some(Coverage {
-        with_loader: Some(with_loader),
-        without_loader: Some(run),
-        absent: None,
-    });
-    let by_scope = ByScope {
-        object: 224,
-        ..ByScope::default()
-    };
-    report.leftovers = vec![Leftover {
-        context: "VkBuffer".into(),
-        blocks: 2,
-        bytes: 224,
-        by_scope,
-    }];
+    report.callback_coverage =
+        Some(Coverage { with_loader: Some(with_loader), without_loader: Some(run), absent: None });
+    let by_scope = ByScope { object: 224, ..ByScope::default() };
+    report.leftovers = vec![Leftover { context: "VkBuffer".into(), blocks: 2, bytes: 224, by_scope }];
     let told = GuardReport {
         kind: "an overflow".into(),
         owner: "VkBuffer".into(),
@@ -213,11 +171,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
 }
 
 fn known_findings() -> KnownFindings {
-    KnownFindings {
-        expectations: "a-driver-1.2".into(),
-        known: 2,
-        unknown: 0,
-    }
+    KnownFindings { expectations: "a-driver-1.2".into(), known: 2, unknown: 0 }
 }
 
 fn device_memory() -> DeviceMemory {
@@ -272,42 +226,26 @@ pub(crate) fn of_program() -> Report {
         devices: vec!["llvmpipe, driver 0.0.1".into()],
     };
     let kinds = vec![KindAccounts::default()];
-    let device = DeviceAccounts {
-        kinds: kinds.clone(),
-        ..DeviceAccounts::default()
-    };
-    let instance = InstanceAccounts {
-        in_use: false,
-        kinds,
-        devices: vec![device],
-    };
+    let device = DeviceAccounts { kinds: kinds.clone(), ..DeviceAccounts::default() };
+    let instance = InstanceAccounts { in_use: false, kinds, devices: vec![device] };
     report.program = Some(ProgramAccounts {
         library: Some("/usr/lib/libVkLayer_steward_memory.so".into()),
         instances: vec![instance],
         all: Some(LiveAndPeak::default()),
         passed_through: vec!["VkBuffer".into()],
-        check: Some(CheckLimits {
-            without_brackets: vec!["vkNew".into()],
-            ..CheckLimits::default()
-        }),
+        check: Some(CheckLimits { without_brackets: vec!["vkNew".into()], ..CheckLimits::default() }),
         settings: vec!["a line".into()],
         lost_phases: 1,
         has_ended: true,
         unseen_growth: Some(9 << 20),
         courses: Courses {
             at: vec![0, 10, 40],
-            rows: vec![
-                course("VkBuffer", [0, 4096, 1024]),
-                course("heap 0", [1 << 20, 0, 0]),
-            ],
+            rows: vec![course("VkBuffer", [0, 4096, 1024]), course("heap 0", [1 << 20, 0, 0])],
         },
     });
     report
 }
 
 fn course(name: &str, live_bytes: [u64; 3]) -> CourseRow {
-    CourseRow {
-        name: name.into(),
-        live_bytes: live_bytes.into(),
-    }
+    CourseRow { name: name.into(), live_bytes: live_bytes.into() }
 }

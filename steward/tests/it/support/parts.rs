@@ -12,13 +12,9 @@ pub(crate) const PARTS: [(&str, &str); 5] = [
 /// The part with that id.
 #[track_caller]
 pub(crate) fn part<'p>(page: &'p str, id: &str) -> &'p str {
-    let begin = page
-        .find(&format!("<section id=\"{id}\">"))
-        .unwrap_or_else(|| panic!("no part {id}"));
+    let begin = page.find(&format!("<section id=\"{id}\">")).unwrap_or_else(|| panic!("no part {id}"));
     let rest = &page[begin..];
-    &rest[..rest
-        .find("</section>")
-        .unwrap_or_else(|| panic!("{id} has no end"))]
+    &rest[..rest.find("</section>").unwrap_or_else(|| panic!("{id} has no end"))]
 }
 
 /// What is between tags, with single spaces, and characters instead of their names.
@@ -30,10 +26,7 @@ pub(crate) fn text_of(markup: &str) -> String {
     }
     let text = characters(&text);
     // Not `split_whitespace`: the narrow spaces within numbers are to stay.
-    text.split([' ', '\n'])
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
+    text.split([' ', '\n']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn characters(text: &str) -> String {
@@ -54,10 +47,7 @@ fn characters(text: &str) -> String {
     while let Some(at) = rest.find('&') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let (name, character) = names
-            .into_iter()
-            .find(|(name, _)| rest.starts_with(name))
-            .unwrap_or(("&", '&'));
+        let (name, character) = names.into_iter().find(|(name, _)| rest.starts_with(name)).unwrap_or(("&", '&'));
         out.push(character);
         rest = &rest[name.len()..];
     }

@@ -33,12 +33,7 @@ pub(super) struct MockBacking {
 
 impl MockBacking {
     pub(super) const fn new(size: u64, coherent: bool) -> Self {
-        Self {
-            size,
-            coherent,
-            device: None,
-            host: None,
-        }
+        Self { size, coherent, device: None, host: None }
     }
 
     /// Bytes that were touched: of the whole object, or none.
@@ -67,32 +62,19 @@ impl MockBacking {
     }
 
     /// Where the host sees `offset`; `None` when host memory is short, or past the end.
-    pub(super) fn host_at(
-        &mut self,
-        offset: u64,
-        size: u64,
-        memory: &impl HostAllocator,
-    ) -> Option<NonNull<u8>> {
+    pub(super) fn host_at(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> Option<NonNull<u8>> {
         let copy = self.host(memory)?;
         self.within(copy, offset, size)
     }
 
     /// Where the device sees `offset`; as [`host_at`](MockBacking::host_at).
-    pub(super) fn device_at(
-        &mut self,
-        offset: u64,
-        size: u64,
-        memory: &impl HostAllocator,
-    ) -> Option<NonNull<u8>> {
+    pub(super) fn device_at(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> Option<NonNull<u8>> {
         let copy = self.device(memory)?;
         self.within(copy, offset, size)
     }
 
     fn within(&self, copy: BackingBytes, offset: u64, size: u64) -> Option<NonNull<u8>> {
-        let offset = offset
-            .checked_add(size)
-            .filter(|end| *end <= self.size)
-            .and(usize::try_from(offset).ok())?;
+        let offset = offset.checked_add(size).filter(|end| *end <= self.size).and(usize::try_from(offset).ok())?;
         // SAFETY: `offset + size` is within the block, as was just seen.
         Some(unsafe { copy.first.add(offset) })
     }
@@ -103,35 +85,18 @@ impl MockBacking {
     }
 
     /// Device to host, where they differ. False when host memory is short.
-    pub(super) fn invalidate(
-        &mut self,
-        offset: u64,
-        size: u64,
-        memory: &impl HostAllocator,
-    ) -> bool {
+    pub(super) fn invalidate(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> bool {
         self.coherent || self.carry(offset, size, memory, false)
     }
 
-    fn carry(
-        &mut self,
-        offset: u64,
-        size: u64,
-        memory: &impl HostAllocator,
-        to_device: bool,
-    ) -> bool {
-        let (Some(host), Some(device)) = (
-            self.host_at(offset, size, memory),
-            self.device_at(offset, size, memory),
-        ) else {
+    fn carry(&mut self, offset: u64, size: u64, memory: &impl HostAllocator, to_device: bool) -> bool {
+        let (Some(host), Some(device)) = (self.host_at(offset, size, memory), self.device_at(offset, size, memory))
+        else {
             return false;
         };
-        let (from, to) = if to_device {
-            (host, device)
-        } else {
-            (device, host)
-        };
-        // SAFETY: `host_at` and `device_at` checked the range; the copies are two blocks; whoever flushes or invalidates promises that
-        // nobody writes these bytes now. `size` fits, since the block has it.
+        let (from, to) = if to_device { (host, device) } else { (device, host) };
+        // SAFETY: `host_at` and `device_at` checked the range; the copies are two blocks; whoever flushes or
+        // invalidates promises that nobody writes these bytes now. `size` fits, since the block has it.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), size as usize) };
         true
     }

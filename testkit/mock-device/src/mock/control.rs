@@ -11,9 +11,7 @@ use super::fault::MockFault;
 use super::state::{MockMemoryState, ResourceInfo};
 use super::violation::{MockCall, Violations};
 use super::{MockConfig, MockDevice, MockHook, locked};
-use crate::device::{
-    BufferHandle, BufferInfo, ImageHandle, MemoryHandle, MemoryRequest, ResourceHandle,
-};
+use crate::device::{BufferHandle, BufferInfo, ImageHandle, MemoryHandle, MemoryRequest, ResourceHandle};
 
 /// Counts of live objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -187,7 +185,8 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         locked(&self.state).lost = true;
     }
 
-    /// Whether more than a heap's size can live in it, as in drivers that page. One memory object is never larger than its heap.
+    /// Whether more than a heap's size can live in it, as in drivers that page. One memory object is never larger than
+    /// its heap.
     pub fn oversubscribe(&self, allowed: bool) {
         locked(&self.state).oversubscribed = allowed;
     }
@@ -202,12 +201,14 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         self.more.store(bytes, Ordering::Relaxed);
     }
 
-    /// Makes calls on an externally synchronised object longer by `turns` of a spinning loop, so that threads meet there.
+    /// Makes calls on an externally synchronised object longer by `turns` of a spinning loop, so that threads meet
+    /// there.
     pub fn set_linger(&self, turns: u32) {
         self.linger.store(turns, Ordering::Relaxed);
     }
 
-    /// `vkCmdCopyBuffer`, at once, with the bytes that the *device* sees. False after a breach, or if host memory is short.
+    /// `vkCmdCopyBuffer`, at once, with the bytes that the *device* sees. False after a breach, or if host memory is
+    /// short.
     ///
     /// No other thread may write the bytes meanwhile.
     pub fn copy_buffer(
@@ -218,39 +219,27 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         target_offset: u64,
         size: u64,
     ) -> bool {
-        let (from, to) = (
-            (source.as_raw(), source_offset),
-            (target.as_raw(), target_offset),
-        );
-        self.queue(source)
-            .is_some_and(|mut state| state.copy(from, to, size, &self.memory))
+        let (from, to) = ((source.as_raw(), source_offset), (target.as_raw(), target_offset));
+        self.queue(source).is_some_and(|mut state| state.copy(from, to, size, &self.memory))
     }
 
     /// `vkCmdFillBuffer`, of bytes; as [`copy_buffer`](MockDevice::copy_buffer).
     pub fn fill_buffer(&self, buffer: BufferHandle, offset: u64, size: u64, byte: u8) -> bool {
-        self.queue(buffer)
-            .is_some_and(|mut state| state.fill(buffer.as_raw(), offset, size, byte, &self.memory))
+        self.queue(buffer).is_some_and(|mut state| state.fill(buffer.as_raw(), offset, size, byte, &self.memory))
     }
 
     /// Reads what the device sees of a buffer that can be copied from; as [`copy_buffer`](MockDevice::copy_buffer).
     pub fn read_buffer(&self, buffer: BufferHandle, offset: u64, into: &mut [u8]) -> bool {
-        self.queue(buffer)
-            .is_some_and(|mut state| state.read(buffer.as_raw(), offset, into, &self.memory))
+        self.queue(buffer).is_some_and(|mut state| state.read(buffer.as_raw(), offset, into, &self.memory))
     }
 
-    fn queue(
-        &self,
-        buffer: BufferHandle,
-    ) -> Option<std::sync::MutexGuard<'_, super::MockState<A>>> {
+    fn queue(&self, buffer: BufferHandle) -> Option<std::sync::MutexGuard<'_, super::MockState<A>>> {
         self.begin(MockCall::Queue, buffer.as_raw()).ok()
     }
 }
 
 impl MockMemoryState {
     const fn view(&self) -> MockMemory {
-        MockMemory {
-            request: self.request,
-            mapped: self.mapped,
-        }
+        MockMemory { request: self.request, mapped: self.mapped }
     }
 }

@@ -18,31 +18,19 @@ impl MockFault {
     /// The `n`-th call that can fail fails; 1 is the next one.
     #[must_use]
     pub const fn nth(n: u64) -> Self {
-        Self {
-            skip: n.saturating_sub(1),
-            times: 1,
-            ..Self::always()
-        }
+        Self { skip: n.saturating_sub(1), times: 1, ..Self::always() }
     }
 
     /// Every call that can fail fails.
     #[must_use]
     pub const fn always() -> Self {
-        Self {
-            call: None,
-            skip: 0,
-            times: u64::MAX,
-            error: None,
-        }
+        Self { call: None, skip: 0, times: u64::MAX, error: None }
     }
 
     /// Only calls of this entry point count and fail.
     #[must_use]
     pub const fn of(self, call: MockCall) -> Self {
-        Self {
-            call: Some(call),
-            ..self
-        }
+        Self { call: Some(call), ..self }
     }
 
     /// `times` calls in a row fail.
@@ -54,10 +42,7 @@ impl MockFault {
     /// With this error; the default is `MapFailed` for `map`, `OutOfDeviceMemory` for all others.
     #[must_use]
     pub const fn with(self, error: DeviceError) -> Self {
-        Self {
-            error: Some(error),
-            ..self
-        }
+        Self { error: Some(error), ..self }
     }
 
     fn meets(&mut self, call: MockCall) -> Option<DeviceError> {
@@ -68,11 +53,7 @@ impl MockFault {
             self.skip -= 1;
             return None;
         }
-        self.times = if self.times == u64::MAX {
-            u64::MAX
-        } else {
-            self.times - 1
-        };
+        self.times = if self.times == u64::MAX { u64::MAX } else { self.times - 1 };
         Some(self.error.unwrap_or(match call {
             MockCall::Map => DeviceError::MapFailed,
             _ => DeviceError::OutOfDeviceMemory,
@@ -88,24 +69,16 @@ pub(super) struct MockFaults {
 }
 
 impl MockFaults {
-    pub(super) const NONE: Self = Self {
-        planted: [None; FAULTS],
-    };
+    pub(super) const NONE: Self = Self { planted: [None; FAULTS] };
 
     /// False if there are four already.
     pub(super) fn plant(&mut self, fault: MockFault) -> bool {
-        let place = self
-            .planted
-            .iter_mut()
-            .find(|place| place.is_none_or(|fault| fault.times == 0));
+        let place = self.planted.iter_mut().find(|place| place.is_none_or(|fault| fault.times == 0));
         place.map(|place| *place = Some(fault)).is_some()
     }
 
     pub(super) fn meet(&mut self, call: MockCall) -> Option<DeviceError> {
         // Each counts every call, also a call that another one fails.
-        self.planted
-            .iter_mut()
-            .flatten()
-            .fold(None, |first, fault| first.or(fault.meets(call)))
+        self.planted.iter_mut().flatten().fold(None, |first, fault| first.or(fault.meets(call)))
     }
 }

@@ -15,12 +15,7 @@ struct HandleBits(u64);
 
 impl HandleBits {
     const fn new(owner: u8, kind: u8, generation: u32, index: u32) -> Self {
-        Self(
-            (owner as u64) << 56
-                | (kind as u64 & 3) << 54
-                | (generation as u64 & GENERATIONS) << 32
-                | index as u64,
-        )
+        Self((owner as u64) << 56 | (kind as u64 & 3) << 54 | (generation as u64 & GENERATIONS) << 32 | index as u64)
     }
     const fn family(self) -> u64 {
         self.0 >> 54
@@ -54,13 +49,7 @@ pub(super) struct HandleTable<T, A: HostAllocator> {
 impl<T, A: HostAllocator> HandleTable<T, A> {
     /// `kind` is 1 to 3, so that no name is 0.
     pub(super) fn new(owner: u8, kind: u8, memory: A) -> Self {
-        Self {
-            slots: TryVec::new_in(Scoped::new(memory, Scope::Device)),
-            free: NONE,
-            live: 0,
-            owner,
-            kind,
-        }
+        Self { slots: TryVec::new_in(Scoped::new(memory, Scope::Device)), free: NONE, live: 0, owner, kind }
     }
 
     pub(super) fn live(&self) -> u64 {
@@ -76,31 +65,18 @@ impl<T, A: HostAllocator> HandleTable<T, A> {
             self.live += 1;
             return Some(HandleBits::new(self.owner, self.kind, slot.generation, at).0);
         }
-        let at = u32::try_from(self.slots.len())
-            .ok()
-            .filter(|at| *at != NONE)?;
-        self.slots
-            .try_push(HandleSlot {
-                generation: 0,
-                next_free: NONE,
-                value: Some(value),
-            })
-            .ok()?;
+        let at = u32::try_from(self.slots.len()).ok().filter(|at| *at != NONE)?;
+        self.slots.try_push(HandleSlot { generation: 0, next_free: NONE, value: Some(value) }).ok()?;
         self.live += 1;
         Some(HandleBits::new(self.owner, self.kind, 0, at).0)
     }
 
     /// Why a name is none of a live object.
     fn check(&self, name: u64) -> Result<usize, Breach> {
-        let (name, family) = (
-            HandleBits(name),
-            HandleBits::new(self.owner, self.kind, 0, 0).family(),
-        );
+        let (name, family) = (HandleBits(name), HandleBits::new(self.owner, self.kind, 0, 0).family());
         match self.slots.get(name.index()) {
             Some(_) if name.family() != family => Err(Breach::UnknownHandle),
-            Some(slot) if slot.generation == name.generation() && slot.value.is_some() => {
-                Ok(name.index())
-            }
+            Some(slot) if slot.generation == name.generation() && slot.value.is_some() => Ok(name.index()),
             Some(_) => Err(Breach::StaleHandle),
             None => Err(Breach::UnknownHandle),
         }
@@ -108,18 +84,12 @@ impl<T, A: HostAllocator> HandleTable<T, A> {
 
     pub(super) fn get(&self, name: u64) -> Result<&T, Breach> {
         let at = self.check(name)?;
-        self.slots
-            .get(at)
-            .and_then(|slot| slot.value.as_ref())
-            .ok_or(Breach::StaleHandle)
+        self.slots.get(at).and_then(|slot| slot.value.as_ref()).ok_or(Breach::StaleHandle)
     }
 
     pub(super) fn get_mut(&mut self, name: u64) -> Result<&mut T, Breach> {
         let at = self.check(name)?;
-        self.slots
-            .get_mut(at)
-            .and_then(|slot| slot.value.as_mut())
-            .ok_or(Breach::StaleHandle)
+        self.slots.get_mut(at).and_then(|slot| slot.value.as_mut()).ok_or(Breach::StaleHandle)
     }
 
     pub(super) fn remove(&mut self, name: u64) -> Result<T, Breach> {

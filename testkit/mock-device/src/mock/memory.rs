@@ -16,10 +16,8 @@ use crate::property_flags::PropertyFlags;
 /// What a driver might answer where the specification says nothing: `VK_ERROR_UNKNOWN`.
 pub(super) const UNKNOWN: DeviceError = DeviceError::Other(-13);
 
-const AMD: PropertyFlags = super::profile::all([
-    PropertyFlags::DEVICE_COHERENT_AMD,
-    PropertyFlags::DEVICE_UNCACHED_AMD,
-]);
+const AMD: PropertyFlags =
+    super::profile::all([PropertyFlags::DEVICE_COHERENT_AMD, PropertyFlags::DEVICE_UNCACHED_AMD]);
 
 impl<A: HostAllocator> MockState<A> {
     pub(super) fn allocate(&mut self, request: &MemoryRequest) -> Result<u64, DeviceError> {
@@ -31,17 +29,9 @@ impl<A: HostAllocator> MockState<A> {
             }
         };
         let index = kind.heap_index as usize;
-        let capacity = self
-            .config
-            .properties()
-            .heaps
-            .get(index)
-            .map_or(0, |heap| heap.size);
+        let capacity = self.config.properties().heaps.get(index).map_or(0, |heap| heap.size);
         let heap = self.heaps.get_mut(index).ok_or(UNKNOWN)?;
-        let taken = heap
-            .live
-            .saturating_add(heap.elsewhere)
-            .saturating_add(request.size);
+        let taken = heap.live.saturating_add(heap.elsewhere).saturating_add(request.size);
         if request.size >= self.refuse_from || taken > capacity && !self.oversubscribed {
             return Err(DeviceError::OutOfDeviceMemory);
         }
@@ -53,16 +43,12 @@ impl<A: HostAllocator> MockState<A> {
             mapped: None,
             backing: MockBacking::new(
                 request.size,
-                properties.contains(PropertyFlags::HOST_COHERENT)
-                    || !properties.contains(PropertyFlags::HOST_VISIBLE),
+                properties.contains(PropertyFlags::HOST_COHERENT) || !properties.contains(PropertyFlags::HOST_VISIBLE),
             ),
             users: 0,
             bound: None,
         };
-        let number = self
-            .memory
-            .insert(memory)
-            .ok_or(DeviceError::OutOfHostMemory)?;
+        let number = self.memory.insert(memory).ok_or(DeviceError::OutOfHostMemory)?;
         heap.live += request.size;
         Ok(number)
     }
@@ -76,11 +62,7 @@ impl<A: HostAllocator> MockState<A> {
         let Some(kind) = device.types.get(request.memory_type as usize).copied() else {
             return Err((Breach::NoSuchMemoryType, UNKNOWN));
         };
-        if device
-            .heaps
-            .get(kind.heap_index as usize)
-            .is_some_and(|heap| request.size > heap.size)
-        {
+        if device.heaps.get(kind.heap_index as usize).is_some_and(|heap| request.size > heap.size) {
             return Err((Breach::OverHeap, full));
         }
         if self.memory.live() >= u64::from(device.limits.max_memory_allocation_count) {
@@ -95,16 +77,12 @@ impl<A: HostAllocator> MockState<A> {
         if lacks {
             return Err((Breach::FeatureNotEnabled, UNKNOWN));
         }
-        if request
-            .priority
-            .is_some_and(|priority| !(0.0..=1.0).contains(&priority))
-        {
+        if request.priority.is_some_and(|priority| !(0.0..=1.0).contains(&priority)) {
             return Err((Breach::PriorityOutOfRange, UNKNOWN));
         }
         if let Some(dedicated) = request.dedicated {
             match self.resource(dedicated) {
-                Ok(resource) if resource.bound.is_none() && resource.needs.size == request.size => {
-                }
+                Ok(resource) if resource.bound.is_none() && resource.needs.size == request.size => {}
                 Ok(_) => return Err((Breach::DedicatedMismatch, UNKNOWN)),
                 Err(breach) => return Err((breach, UNKNOWN)),
             }
@@ -130,11 +108,7 @@ impl<A: HostAllocator> MockState<A> {
     /// Nothing before a command or the host touches it, then all.
     pub(super) fn commitment(&self, number: u64) -> Result<u64, Breach> {
         let object = self.memory.get(number)?;
-        let kind = self
-            .config
-            .properties()
-            .types
-            .get(object.request.memory_type as usize);
+        let kind = self.config.properties().types.get(object.request.memory_type as usize);
         if kind.is_some_and(|kind| kind.properties.contains(PropertyFlags::LAZILY_ALLOCATED)) {
             Ok(object.backing.bytes())
         } else {
@@ -142,33 +116,19 @@ impl<A: HostAllocator> MockState<A> {
         }
     }
 
-    pub(super) fn map(
-        &mut self,
-        number: u64,
-        offset: u64,
-        size: u64,
-        memory: &A,
-    ) -> Result<NonNull<u8>, DeviceError> {
+    pub(super) fn map(&mut self, number: u64, offset: u64, size: u64, memory: &A) -> Result<NonNull<u8>, DeviceError> {
         let judged = match self.memory.get_mut(number) {
             Err(breach) => Err(breach),
             Ok(object) if !object.visible => Err(Breach::NotHostVisible),
             Ok(object) if object.mapped.is_some() => Err(Breach::AlreadyMapped),
-            Ok(object)
-                if size == 0
-                    || offset
-                        .checked_add(size)
-                        .is_none_or(|end| end > object.request.size) =>
-            {
+            Ok(object) if size == 0 || offset.checked_add(size).is_none_or(|end| end > object.request.size) => {
                 Err(Breach::MapOutOfRange)
             }
             Ok(object) => Ok(object),
         };
         match judged {
             Ok(object) => {
-                let first = object
-                    .backing
-                    .host_at(offset, size, memory)
-                    .ok_or(DeviceError::OutOfHostMemory)?;
+                let first = object.backing.host_at(offset, size, memory).ok_or(DeviceError::OutOfHostMemory)?;
                 object.mapped = Some((offset, size));
                 Ok(first)
             }
@@ -180,60 +140,34 @@ impl<A: HostAllocator> MockState<A> {
     }
 
     pub(super) fn unmap(&mut self, number: u64) {
-        let judged = self
-            .memory
-            .get_mut(number)
-            .and_then(|object| object.mapped.take().ok_or(Breach::NotMapped));
+        let judged = self.memory.get_mut(number).and_then(|object| object.mapped.take().ok_or(Breach::NotMapped));
         if let Err(breach) = judged {
             self.breach(breach, MockCall::Unmap, number);
         }
     }
 
-    pub(super) fn carry(
-        &mut self,
-        call: MockCall,
-        range: &MappedRange,
-        memory: &A,
-    ) -> Result<(), DeviceError> {
+    pub(super) fn carry(&mut self, call: MockCall, range: &MappedRange, memory: &A) -> Result<(), DeviceError> {
         let number = range.memory.as_raw();
         let atom = self.config.limits.non_coherent_atom_size;
         let judged = match self.memory.get_mut(number) {
             Err(breach) => Err(breach),
-            Ok(object) => object
-                .mapped
-                .ok_or(Breach::NotMapped)
-                .and_then(|(from, size)| {
-                    let (end, mapped_end) = (
-                        range.offset.checked_add(range.size),
-                        from.saturating_add(size),
-                    );
-                    let Some(end) = end
-                        .filter(|end| range.size > 0 && range.offset >= from && *end <= mapped_end)
-                    else {
-                        return Err(Breach::RangeOutsideMapping);
-                    };
-                    let whole_atoms = range.size.is_multiple_of(atom) || end == object.request.size;
-                    if range.offset.is_multiple_of(atom) && whole_atoms {
-                        Ok(object)
-                    } else {
-                        Err(Breach::RangeMisaligned)
-                    }
-                }),
+            Ok(object) => object.mapped.ok_or(Breach::NotMapped).and_then(|(from, size)| {
+                let (end, mapped_end) = (range.offset.checked_add(range.size), from.saturating_add(size));
+                let Some(end) = end.filter(|end| range.size > 0 && range.offset >= from && *end <= mapped_end) else {
+                    return Err(Breach::RangeOutsideMapping);
+                };
+                let whole_atoms = range.size.is_multiple_of(atom) || end == object.request.size;
+                if range.offset.is_multiple_of(atom) && whole_atoms { Ok(object) } else { Err(Breach::RangeMisaligned) }
+            }),
         };
         let done = match judged {
-            Ok(object) if call == MockCall::Flush => {
-                object.backing.flush(range.offset, range.size, memory)
-            }
+            Ok(object) if call == MockCall::Flush => object.backing.flush(range.offset, range.size, memory),
             Ok(object) => object.backing.invalidate(range.offset, range.size, memory),
             Err(breach) => {
                 self.breach(breach, call, number);
                 return Err(UNKNOWN);
             }
         };
-        if done {
-            Ok(())
-        } else {
-            Err(DeviceError::OutOfHostMemory)
-        }
+        if done { Ok(()) } else { Err(DeviceError::OutOfHostMemory) }
     }
 }

@@ -32,8 +32,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use alloc_core::HostAllocator;
 
 use crate::device::{
-    BufferHandle, BufferInfo, DeviceError, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle,
-    ImageInfo, MappedRange, MemoryHandle, MemoryRequest, ResourceHandle, ResourceRequirements,
+    BufferHandle, BufferInfo, DeviceError, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle, ImageInfo,
+    MappedRange, MemoryHandle, MemoryRequest, ResourceHandle, ResourceRequirements,
 };
 use fault::MockFaults;
 use handle_table::HandleTable;
@@ -44,8 +44,8 @@ use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, SyncedObje
 ///
 /// It implements [`DeviceMemory`] for any thread, and records each breach of Vulkan's rules, or
 /// of law 5 of this project, that it can see: check [`violations`](MockDevice::violations) at the end. A breach is an
-/// error if the call has one, and does no harm: its `unsafe` methods may be called wrongly, except that mapped pointers are
-/// real. Memory is zeroed, and allocated when it is first mapped or used.
+/// error if the call has one, and does no harm: its `unsafe` methods may be called wrongly, except that mapped pointers
+/// are real. Memory is zeroed, and allocated when it is first mapped or used.
 ///
 /// ```
 /// use alloc_core::FromGlobalAlloc;
@@ -94,7 +94,8 @@ const fn raw(of: ResourceHandle) -> u64 {
     }
 }
 
-/// A function that a [`MockDevice`] calls at the beginning of each call, without a lock of its own: it may call the device and its user.
+/// A function that a [`MockDevice`] calls at the beginning of each call, without a lock of its own: it may call the
+/// device and its user.
 pub type MockHook = &'static (dyn Fn(MockCall) + Sync);
 
 impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
@@ -134,11 +135,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     }
 
     /// Counts a call, and fails if a failure was planted for it.
-    fn begin(
-        &self,
-        call: MockCall,
-        object: u64,
-    ) -> Result<MutexGuard<'_, MockState<A>>, DeviceError> {
+    fn begin(&self, call: MockCall, object: u64) -> Result<MutexGuard<'_, MockState<A>>, DeviceError> {
         let hook = *locked(&self.hook);
         if let Some(hook) = hook {
             hook(call);
@@ -155,10 +152,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         act: impl FnOnce(&mut MockState<A>) -> R,
     ) -> Option<R> {
         let mut state = locked(&self.state);
-        match state
-            .users(object)
-            .map(|users| core::mem::replace(users, *users + 1))
-        {
+        match state.users(object).map(|users| core::mem::replace(users, *users + 1)) {
             Ok(0) => {}
             Ok(_) => state.breach(Breach::ConcurrentUse, call, object.number()),
             Err(breach) => {
@@ -181,17 +175,13 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     fn carry(&self, call: MockCall, ranges: &[MappedRange]) -> Result<(), DeviceError> {
         let object = ranges.first().map_or(0, |range| range.memory.as_raw());
         let mut state = self.begin(call, object)?;
-        ranges
-            .iter()
-            .try_for_each(|range| state.carry(call, range, &self.memory))
+        ranges.iter().try_for_each(|range| state.carry(call, range, &self.memory))
     }
 
     fn destroy(&self, call: MockCall, name: ResourceHandle) {
         // It cannot fail.
         drop(self.begin(call, raw(name)));
-        self.with_exclusive(call, SyncedObject::Resource(name), |state| {
-            state.destroy(call, name)
-        });
+        self.with_exclusive(call, SyncedObject::Resource(name), |state| state.destroy(call, name));
     }
 
     fn requirements(&self, call: MockCall, name: ResourceHandle) -> ResourceRequirements {
@@ -199,13 +189,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         locked(&self.state).requirements(call, name)
     }
 
-    fn bind(
-        &self,
-        call: MockCall,
-        name: ResourceHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
+    fn bind(&self, call: MockCall, name: ResourceHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
         drop(self.begin(call, raw(name))?);
         let bound = self.with_exclusive(call, SyncedObject::Resource(name), |state| {
             state.bind(call, name, memory.as_raw(), offset)
@@ -214,9 +198,9 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     }
 }
 
-// SAFETY: numbers of live objects differ, by their index; a mapped pointer is into the object's own block, which is as aligned
-// as any profile's `min_memory_map_alignment` and given back when the object is freed; facts never change; nothing unwinds
-// unless the host allocator does.
+// SAFETY: numbers of live objects differ, by their index; a mapped pointer is into the object's own block, which is as
+// aligned as any profile's `min_memory_map_alignment` and given back when the object is freed; facts never change;
+// nothing unwinds unless the host allocator does.
 unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<A> {
     fn properties(&self) -> DeviceProperties<'_> {
         drop(self.begin(MockCall::Properties, 0));
@@ -225,25 +209,16 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
 
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
         let mut state = self.begin(MockCall::Allocate, 0)?;
-        state
-            .allocate(request)
-            .and_then(|number| MemoryHandle::from_raw(number).ok_or(UNKNOWN))
+        state.allocate(request).and_then(|number| MemoryHandle::from_raw(number).ok_or(UNKNOWN))
     }
 
     unsafe fn free(&self, memory: MemoryHandle) {
         let number = memory.as_raw();
         drop(self.begin(MockCall::Free, number));
-        self.with_exclusive(MockCall::Free, SyncedObject::Memory(number), |state| {
-            state.free(number, &self.memory)
-        });
+        self.with_exclusive(MockCall::Free, SyncedObject::Memory(number), |state| state.free(number, &self.memory));
     }
 
-    unsafe fn map(
-        &self,
-        memory: MemoryHandle,
-        offset: u64,
-        size: u64,
-    ) -> Result<NonNull<u8>, DeviceError> {
+    unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
         let number = memory.as_raw();
         drop(self.begin(MockCall::Map, number)?);
         let mapped = self.with_exclusive(MockCall::Map, SyncedObject::Memory(number), |state| {
@@ -255,9 +230,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     unsafe fn unmap(&self, memory: MemoryHandle) {
         let number = memory.as_raw();
         drop(self.begin(MockCall::Unmap, number));
-        self.with_exclusive(MockCall::Unmap, SyncedObject::Memory(number), |state| {
-            state.unmap(number)
-        });
+        self.with_exclusive(MockCall::Unmap, SyncedObject::Memory(number), |state| state.unmap(number));
     }
 
     unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
@@ -270,9 +243,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
 
     unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
         let mut state = self.begin(MockCall::CreateBuffer, 0)?;
-        state
-            .create_buffer(info)
-            .and_then(|number| BufferHandle::from_raw(number).ok_or(UNKNOWN))
+        state.create_buffer(info).and_then(|number| BufferHandle::from_raw(number).ok_or(UNKNOWN))
     }
 
     unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
@@ -281,31 +252,16 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
 
     unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
         let needs = self.requirements(MockCall::BufferRequirements, ResourceHandle::Buffer(buffer));
-        ResourceRequirements {
-            size: needs.size + self.more.load(Ordering::Relaxed),
-            ..needs
-        }
+        ResourceRequirements { size: needs.size + self.more.load(Ordering::Relaxed), ..needs }
     }
 
-    unsafe fn bind_buffer(
-        &self,
-        buffer: BufferHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
-        self.bind(
-            MockCall::BindBuffer,
-            ResourceHandle::Buffer(buffer),
-            memory,
-            offset,
-        )
+    unsafe fn bind_buffer(&self, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+        self.bind(MockCall::BindBuffer, ResourceHandle::Buffer(buffer), memory, offset)
     }
 
     unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
         let mut state = self.begin(MockCall::CreateImage, 0)?;
-        state
-            .create_image(info)
-            .and_then(|number| ImageHandle::from_raw(number).ok_or(UNKNOWN))
+        state.create_image(info).and_then(|number| ImageHandle::from_raw(number).ok_or(UNKNOWN))
     }
 
     unsafe fn destroy_image(&self, image: ImageHandle) {
@@ -316,18 +272,8 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
         self.requirements(MockCall::ImageRequirements, ResourceHandle::Image(image))
     }
 
-    unsafe fn bind_image(
-        &self,
-        image: ImageHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
-        self.bind(
-            MockCall::BindImage,
-            ResourceHandle::Image(image),
-            memory,
-            offset,
-        )
+    unsafe fn bind_image(&self, image: ImageHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+        self.bind(MockCall::BindImage, ResourceHandle::Image(image), memory, offset)
     }
 
     unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
@@ -337,25 +283,17 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
         if !state.config.features.buffer_device_address {
             return None;
         }
-        let judged =
-            state
-                .buffers
-                .get(number)
-                .and_then(|resource| match (resource.info, resource.bound) {
-                    (ResourceInfo::Buffer(info), Some(bound))
-                        if info
-                            .usage
-                            .contains(crate::device::BufferUsage::SHADER_DEVICE_ADDRESS) =>
-                    {
-                        Ok((bound.memory & 0xffff_ffff, bound.offset))
-                    }
-                    _ => Err(Breach::NoDeviceAddress),
-                });
+        let judged = state.buffers.get(number).and_then(|resource| match (resource.info, resource.bound) {
+            (ResourceInfo::Buffer(info), Some(bound))
+                if info.usage.contains(crate::device::BufferUsage::SHADER_DEVICE_ADDRESS) =>
+            {
+                Ok((bound.memory & 0xffff_ffff, bound.offset))
+            }
+            _ => Err(Breach::NoDeviceAddress),
+        });
         match judged {
             // Each memory object has 2^40 bytes of an address space of its own, a little above 0.
-            Ok((memory, offset)) => {
-                NonZeroU64::new((memory + 1).wrapping_shl(40).wrapping_add(offset))
-            }
+            Ok((memory, offset)) => NonZeroU64::new((memory + 1).wrapping_shl(40).wrapping_add(offset)),
             Err(breach) => {
                 state.breach(breach, MockCall::BufferAddress, number);
                 None
@@ -384,13 +322,8 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
         }
         let device = state.config.properties();
         for ((told, heap), of) in heaps.iter_mut().zip(&state.heaps).zip(device.heaps) {
-            let budget = heap
-                .budget
-                .unwrap_or(of.size.saturating_sub(heap.elsewhere));
-            *told = HeapBudget {
-                usage: heap.live,
-                budget,
-            };
+            let budget = heap.budget.unwrap_or(of.size.saturating_sub(heap.elsewhere));
+            *told = HeapBudget { usage: heap.live, budget };
         }
         true
     }
@@ -403,13 +336,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
 impl<A: HostAllocator + Clone + Send + Sync> Drop for MockDevice<A> {
     /// Frees all memory, also of objects that were never freed.
     fn drop(&mut self) {
-        for mut left in self
-            .state
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .memory
-            .drain()
-        {
+        for mut left in self.state.get_mut().unwrap_or_else(PoisonError::into_inner).memory.drain() {
             left.backing.free(&self.memory);
         }
     }

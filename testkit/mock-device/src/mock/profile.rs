@@ -2,18 +2,18 @@
 
 #![forbid(unsafe_code)]
 
-use crate::device::{
-    DeviceFeatures, DeviceLimits, DeviceProperties, HeapFlags, MAX_MEMORY_HEAPS, MemoryHeap,
-};
+use crate::device::{DeviceFeatures, DeviceLimits, DeviceProperties, HeapFlags, MAX_MEMORY_HEAPS, MemoryHeap};
 use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType};
 use crate::property_flags::PropertyFlags as P;
 
 /// A kind of device. Figures are those that its drivers publish, except where noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MockProfile {
-    /// A discrete NVIDIA card: granularity 1024, a large heap of its own, host memory, and a window of 256 MiB into its own.
+    /// A discrete NVIDIA card: granularity 1024, a large heap of its own, host memory, and a window of 256 MiB into its
+    /// own.
     Nvidia,
-    /// A discrete AMD card with a base address register of 256 MiB: a small host-visible heap, and types that need a feature.
+    /// A discrete AMD card with a base address register of 256 MiB: a small host-visible heap, and types that need a
+    /// feature.
     AmdSmallBar,
     /// An Intel chip: one heap for host and device.
     IntelUma,
@@ -28,14 +28,8 @@ pub enum MockProfile {
 
 impl MockProfile {
     /// Each of them.
-    pub const ALL: [Self; 6] = [
-        Self::Nvidia,
-        Self::AmdSmallBar,
-        Self::IntelUma,
-        Self::Tiler,
-        Self::MoltenVk,
-        Self::Lavapipe,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Nvidia, Self::AmdSmallBar, Self::IntelUma, Self::Tiler, Self::MoltenVk, Self::Lavapipe];
 
     /// Its configuration; change it for another device.
     #[must_use]
@@ -93,24 +87,10 @@ impl MockConfig {
     pub fn with_memory(mut self, types: &[MemoryType], heaps: &[MemoryHeap]) -> Self {
         self.type_count = types.len().min(MAX_MEMORY_TYPES);
         self.heap_count = heaps.len().min(MAX_MEMORY_HEAPS);
-        self.types
-            .iter_mut()
-            .zip(types)
-            .for_each(|(place, kind)| *place = *kind);
-        self.heaps
-            .iter_mut()
-            .zip(heaps)
-            .for_each(|(place, heap)| *place = *heap);
-        let every = types
-            .iter()
-            .take(MAX_MEMORY_TYPES)
-            .fold(0u32, |bits, _| bits << 1 | 1);
-        self.rules = ResourceRules {
-            buffer_types: every,
-            optimal_types: every,
-            transient_types: 0,
-            ..self.rules
-        };
+        self.types.iter_mut().zip(types).for_each(|(place, kind)| *place = *kind);
+        self.heaps.iter_mut().zip(heaps).for_each(|(place, heap)| *place = *heap);
+        let every = types.iter().take(MAX_MEMORY_TYPES).fold(0u32, |bits, _| bits << 1 | 1);
+        self.rules = ResourceRules { buffer_types: every, optimal_types: every, transient_types: 0, ..self.rules };
         self
     }
 
@@ -157,10 +137,7 @@ const NON_COHERENT: P = all([P::DEVICE_LOCAL, P::HOST_VISIBLE, P::HOST_CACHED]);
 const AMD_COHERENT: P = all([P::DEVICE_COHERENT_AMD, P::DEVICE_UNCACHED_AMD]);
 
 const fn of(properties: P, heap_index: u32) -> MemoryType {
-    MemoryType {
-        properties,
-        heap_index,
-    }
+    MemoryType { properties, heap_index }
 }
 
 const fn own(size: u64) -> MemoryHeap {
@@ -214,13 +191,7 @@ const NOTHING: MockConfig = MockConfig {
 };
 
 fn nvidia() -> MockConfig {
-    let types = [
-        of(P::NONE, 1),
-        of(P::DEVICE_LOCAL, 0),
-        of(VISIBLE, 1),
-        of(CACHED, 1),
-        of(BAR, 2),
-    ];
+    let types = [of(P::NONE, 1), of(P::DEVICE_LOCAL, 0), of(VISIBLE, 1), of(CACHED, 1), of(BAR, 2)];
     let mut config = NOTHING.with_memory(&types, &[own(8 * GIB), host(16 * GIB), own(246 * MIB)]);
     config.limits.buffer_image_granularity = 1024;
     config.limits.max_memory_allocation_size = 0xffe0_0000;
@@ -240,10 +211,7 @@ fn amd() -> MockConfig {
         of(all([P::DEVICE_LOCAL, AMD_COHERENT]), 0),
         of(all([VISIBLE, AMD_COHERENT]), 1),
     ];
-    let mut config = NOTHING.with_memory(
-        &types,
-        &[own(8 * GIB - 256 * MIB), host(16 * GIB), own(256 * MIB)],
-    );
+    let mut config = NOTHING.with_memory(&types, &[own(8 * GIB - 256 * MIB), host(16 * GIB), own(256 * MIB)]);
     config.limits.min_storage_buffer_offset_alignment = 4;
     config.limits.min_uniform_buffer_offset_alignment = 4;
     config.limits.min_texel_buffer_offset_alignment = 4;
@@ -252,10 +220,7 @@ fn amd() -> MockConfig {
 }
 
 fn intel() -> MockConfig {
-    let mut config = NOTHING.with_memory(
-        &[of(P::DEVICE_LOCAL, 0), of(UNIFIED, 0), of(BAR, 0)],
-        &[own(12 * GIB)],
-    );
+    let mut config = NOTHING.with_memory(&[of(P::DEVICE_LOCAL, 0), of(UNIFIED, 0), of(BAR, 0)], &[own(12 * GIB)]);
     config.rules.buffer_alignment = 64;
     config.limits.min_storage_buffer_offset_alignment = 4;
     config

@@ -8,8 +8,7 @@ use super::memory::UNKNOWN;
 use super::state::{MockBinding, MockResource, MockState, ResourceInfo};
 use super::violation::{Breach, MockCall};
 use crate::device::{
-    BufferInfo, BufferUsage, DeviceError, ImageInfo, ImageTiling, ImageUsage, ResourceHandle,
-    ResourceRequirements,
+    BufferInfo, BufferUsage, DeviceError, ImageInfo, ImageTiling, ImageUsage, ResourceHandle, ResourceRequirements,
 };
 
 /// Sparse binding, residency and aliasing: such a resource has no one memory.
@@ -37,23 +36,10 @@ impl<A: HostAllocator> MockState<A> {
             return Err(UNKNOWN);
         }
         let rules = self.config.rules;
-        let needs = self.needs(
-            info.size,
-            rules.buffer_alignment,
-            rules.buffer_types,
-            false,
-            info.external.as_raw(),
-        );
+        let needs = self.needs(info.size, rules.buffer_alignment, rules.buffer_types, false, info.external.as_raw());
         let needs = needs.ok_or(DeviceError::OutOfDeviceMemory)?;
-        let made = MockResource {
-            info: ResourceInfo::Buffer(*info),
-            needs,
-            bound: None,
-            users: 0,
-        };
-        self.buffers
-            .insert(made)
-            .ok_or(DeviceError::OutOfHostMemory)
+        let made = MockResource { info: ResourceInfo::Buffer(*info), needs, bound: None, users: 0 };
+        self.buffers.insert(made).ok_or(DeviceError::OutOfHostMemory)
     }
 
     pub(super) fn create_image(&mut self, info: &ImageInfo) -> Result<u64, DeviceError> {
@@ -81,26 +67,14 @@ impl<A: HostAllocator> MockState<A> {
             ImageTiling::Optimal => (rules.optimal_alignment, rules.optimal_types),
         };
         // Of those that are told apart by nothing else, depth has other types than colour, as on devices.
-        let types = if is_depth(info) && !types.is_power_of_two() {
-            types ^ 1 << types.ilog2()
-        } else {
-            types
-        };
-        let types = if transient && info.tiling == ImageTiling::Optimal {
-            types | rules.transient_types
-        } else {
-            types
-        };
+        let types = if is_depth(info) && !types.is_power_of_two() { types ^ 1 << types.ilog2() } else { types };
+        let types =
+            if transient && info.tiling == ImageTiling::Optimal { types | rules.transient_types } else { types };
         let size = image_bytes(info).ok_or(DeviceError::OutOfDeviceMemory)?;
         let prefers = size >= rules.prefers_dedicated_from;
         let needs = self.needs(size, alignment, types, prefers, info.external.as_raw());
         let needs = needs.ok_or(DeviceError::OutOfDeviceMemory)?;
-        let made = MockResource {
-            info: ResourceInfo::Image(*info),
-            needs,
-            bound: None,
-            users: 0,
-        };
+        let made = MockResource { info: ResourceInfo::Image(*info), needs, bound: None, users: 0 };
         self.images.insert(made).ok_or(DeviceError::OutOfHostMemory)
     }
 
@@ -123,11 +97,7 @@ impl<A: HostAllocator> MockState<A> {
         })
     }
 
-    pub(super) fn requirements(
-        &mut self,
-        call: MockCall,
-        name: ResourceHandle,
-    ) -> ResourceRequirements {
+    pub(super) fn requirements(&mut self, call: MockCall, name: ResourceHandle) -> ResourceRequirements {
         match self.resource(name).map(|resource| resource.needs) {
             Ok(needs) => needs,
             Err(breach) => {
@@ -149,20 +119,14 @@ impl<A: HostAllocator> MockState<A> {
             ResourceHandle::Image(image) => self.images.remove(image.as_raw()),
         };
         match removed {
-            Ok(MockResource {
-                bound: Some(bound), ..
-            }) => self.unlink(&bound),
+            Ok(MockResource { bound: Some(bound), .. }) => self.unlink(&bound),
             Ok(_) => {}
             Err(breach) => self.breach(breach, call, super::raw(name)),
         }
     }
 
     fn unlink(&mut self, bound: &MockBinding) {
-        match bound
-            .before
-            .and_then(|before| self.resource(before).ok())
-            .and_then(|before| before.bound.as_mut())
-        {
+        match bound.before.and_then(|before| self.resource(before).ok()).and_then(|before| before.bound.as_mut()) {
             Some(before) => before.after = bound.after,
             None => {
                 // First of its list; or its memory was freed under it.
@@ -171,10 +135,8 @@ impl<A: HostAllocator> MockState<A> {
                 }
             }
         }
-        if let Some(after) = bound
-            .after
-            .and_then(|after| self.resource(after).ok())
-            .and_then(|after| after.bound.as_mut())
+        if let Some(after) =
+            bound.after.and_then(|after| self.resource(after).ok()).and_then(|after| after.bound.as_mut())
         {
             after.before = bound.before;
         }
@@ -194,24 +156,12 @@ impl<A: HostAllocator> MockState<A> {
         if let Some(breach) = self.collides(name, memory, offset) {
             self.breach(breach, call, super::raw(name));
         }
-        let first = self
-            .memory
-            .get_mut(memory)
-            .ok()
-            .and_then(|memory| memory.bound.replace(name));
-        if let Some(first) = first
-            .and_then(|first| self.resource(first).ok())
-            .and_then(|first| first.bound.as_mut())
-        {
+        let first = self.memory.get_mut(memory).ok().and_then(|memory| memory.bound.replace(name));
+        if let Some(first) = first.and_then(|first| self.resource(first).ok()).and_then(|first| first.bound.as_mut()) {
             first.before = Some(name);
         }
         if let Ok(resource) = self.resource(name) {
-            resource.bound = Some(MockBinding {
-                memory,
-                offset,
-                before: None,
-                after: first,
-            });
+            resource.bound = Some(MockBinding { memory, offset, before: None, after: first });
         }
         Ok(())
     }
@@ -226,10 +176,7 @@ impl<A: HostAllocator> MockState<A> {
         if !offset.is_multiple_of(resource.needs.alignment) {
             return Err(Breach::BindMisaligned);
         }
-        if offset
-            .checked_add(resource.needs.size)
-            .is_none_or(|end| end > request.size)
-        {
+        if offset.checked_add(resource.needs.size).is_none_or(|end| end > request.size) {
             return Err(Breach::BindOutOfRange);
         }
         if resource.needs.memory_type_bits >> request.memory_type & 1 == 0 {
@@ -284,14 +231,7 @@ fn is_depth(info: &ImageInfo) -> bool {
 fn image_bytes(info: &ImageInfo) -> Option<u64> {
     let [width, height, depth] = info.extent.map(u64::from);
     let texels = width.checked_mul(height)?.checked_mul(depth)?;
-    let levels = if info.mip_levels > 1 {
-        texels.div_ceil(3).checked_add(u64::from(info.mip_levels))?
-    } else {
-        0
-    };
-    let layer = texels
-        .checked_add(levels)?
-        .checked_mul(4)?
-        .checked_mul(u64::from(info.samples))?;
+    let levels = if info.mip_levels > 1 { texels.div_ceil(3).checked_add(u64::from(info.mip_levels))? } else { 0 };
+    let layer = texels.checked_add(levels)?.checked_mul(4)?.checked_mul(u64::from(info.samples))?;
     layer.checked_mul(u64::from(info.array_layers))
 }

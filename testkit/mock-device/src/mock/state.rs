@@ -12,8 +12,8 @@ use super::handle_table::HandleTable;
 use super::profile::MockConfig;
 use super::violation::{Breach, MockCall, Violation, Violations};
 use crate::device::{
-    BufferInfo, DeviceError, ImageInfo, ImageTiling, MAX_MEMORY_HEAPS, MemoryRequest,
-    ResourceHandle, ResourceRequirements,
+    BufferInfo, DeviceError, ImageInfo, ImageTiling, MAX_MEMORY_HEAPS, MemoryRequest, ResourceHandle,
+    ResourceRequirements,
 };
 
 pub(super) const MEMORY: u8 = 1;
@@ -94,11 +94,7 @@ pub(super) struct MockBinding {
 
 impl<A: HostAllocator> MockState<A> {
     pub(super) fn breach(&mut self, breach: Breach, call: MockCall, object: u64) {
-        self.violations.note(Violation {
-            breach,
-            call,
-            object,
-        });
+        self.violations.note(Violation { breach, call, object });
     }
 
     /// Counts a call. An error if the call is to fail.

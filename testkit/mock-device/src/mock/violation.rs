@@ -172,16 +172,10 @@ pub struct Violations {
 }
 
 impl Violations {
-    pub(super) const NONE: Self = Self {
-        kept: [None; MAX_RECORDED],
-        count: 0,
-    };
+    pub(super) const NONE: Self = Self { kept: [None; MAX_RECORDED], count: 0 };
 
     pub(super) fn note(&mut self, violation: Violation) {
-        if let Some(place) = usize::try_from(self.count)
-            .ok()
-            .and_then(|at| self.kept.get_mut(at))
-        {
+        if let Some(place) = usize::try_from(self.count).ok().and_then(|at| self.kept.get_mut(at)) {
             *place = Some(violation);
         }
         self.count = self.count.saturating_add(1);
@@ -202,7 +196,6 @@ impl Violations {
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} violations", self.count)?;
-        self.iter()
-            .try_for_each(|violation| write!(f, "; {violation:?}"))
+        self.iter().try_for_each(|violation| write!(f, "; {violation:?}"))
     }
 }

@@ -29,7 +29,8 @@ struct Places {
 pub(super) struct MovedRegion {
     record: StateMutex<MovedRecord>,
     places: StateMutex<Places>,
-    /// Whether a place and its resource are there: read by who uses them, written by who frees them. Loom reports what is not ordered.
+    /// Whether a place and its resource are there: read by who uses them, written by who frees them. Loom reports what
+    /// is not ordered.
     lives: [UnsafeCell<bool>; 2],
 }
 
@@ -55,11 +56,7 @@ impl MovedRegion {
                 resource: OLD,
                 maps: 0,
             }),
-            places: StateMutex::new(Places {
-                place: OLD,
-                is_live: true,
-                has_record,
-            }),
+            places: StateMutex::new(Places { place: OLD, is_live: true, has_record }),
             lives: [(); 2].map(|()| UnsafeCell::new(true)),
         }))
     }
@@ -106,10 +103,7 @@ impl MovedRegion {
         let begun = {
             let mut record = self.record.lock();
             let is_mapped = record.maps > 0;
-            record
-                .state
-                .as_mut()
-                .is_some_and(|state| !is_mapped && state.begin_move())
+            record.state.as_mut().is_some_and(|state| !is_mapped && state.begin_move())
         };
         if !begun {
             self.ends(NEW);
@@ -169,10 +163,7 @@ impl MovedRegion {
         } else {
             self.places.lock().place
         };
-        assert_eq!(
-            resource, place,
-            "the resource is bound where the region lies"
-        );
+        assert_eq!(resource, place, "the resource is bound where the region lies");
     }
 
     /// Maps, uses and unmaps the region. False where it is stale.
@@ -224,10 +215,7 @@ impl MovedRegion {
         if is_used && !wait {
             return Freed::Mapped;
         }
-        let time = record
-            .state
-            .as_mut()
-            .and_then(|state| state.begin_removal(is_used));
+        let time = record.state.as_mut().and_then(|state| state.begin_removal(is_used));
         drop(record);
         let Some(time) = time else {
             return Freed::Stale;

@@ -63,9 +63,7 @@ fn freed_while_mapped_and_moved(ending: MoveOutcome) {
     region.moves(ending);
     user.join().expect("the user ends");
     // The end of the move may have been first.
-    assert!(
-        freer.join().expect("the freer ends") == Freed::Yes || ending == MoveOutcome::Destroyed
-    );
+    assert!(freer.join().expect("the freer ends") == Freed::Yes || ending == MoveOutcome::Destroyed);
     assert_eq!(region.left(), 0);
 }
 

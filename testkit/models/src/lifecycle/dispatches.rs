@@ -25,15 +25,11 @@ struct Table {
 
 impl Table {
     fn new() -> &'static Self {
-        Box::leak(Box::new(Self {
-            register: ContextRegister::new(),
-        }))
+        Box::leak(Box::new(Self { register: ContextRegister::new() }))
     }
 
     fn pair() -> &'static Pair {
-        Box::leak(Box::new(Pair {
-            acquired: UnsafeCell::new(true),
-        }))
+        Box::leak(Box::new(Pair { acquired: UnsafeCell::new(true) }))
     }
 
     /// As a dispatch does: acquire, release, with what was read in the beginning.
@@ -45,8 +41,7 @@ impl Table {
         let pair = handlers.expect("a pair was set");
         for half in ["acquire", "release"] {
             // SAFETY: loom panics where the replacement is not ordered with this.
-            pair.acquired
-                .with(|there| assert!(unsafe { *there }, "{half} of a pair that was taken out"));
+            pair.acquired.with(|there| assert!(unsafe { *there }, "{half} of a pair that was taken out"));
         }
         if mutant() != Mutant::Uncounted {
             self.register.end();
@@ -72,10 +67,7 @@ impl Table {
 
 fn handlers_changed_under_dispatches() {
     let table = Table::new();
-    assert!(matches!(
-        table.register.set_handlers(Some(Table::pair())),
-        Ok(None)
-    ));
+    assert!(matches!(table.register.set_handlers(Some(Table::pair())), Ok(None)));
     let dispatch = spawn(move || table.dispatches());
     let other = spawn(move || table.changes());
     table.changes();
@@ -96,10 +88,8 @@ fn handlers_change_and_dispatches_begin_one_after_the_other() {
 
 /// What a dispatch writes in its turn the next one reads.
 fn turns_of_two() {
-    let all: &'static (DispatchLock, DispatchCount) = Box::leak(Box::new((
-        DispatchLock::new(),
-        DispatchCount(UnsafeCell::new(0)),
-    )));
+    let all: &'static (DispatchLock, DispatchCount) =
+        Box::leak(Box::new((DispatchLock::new(), DispatchCount(UnsafeCell::new(0)))));
     let turn = |thread| {
         let held = all.0.enter(thread).expect("this thread is in no turn");
         assert!(all.0.enter(thread).is_none(), "it would wait for itself");

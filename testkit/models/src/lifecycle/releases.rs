@@ -32,25 +32,13 @@ struct Table {
 impl Table {
     /// Never freed, so that a mutant cannot do real harm.
     fn new() -> &'static Self {
-        Box::leak(Box::new(Self {
-            register: ContextRegister::new(),
-        }))
+        Box::leak(Box::new(Self { register: ContextRegister::new() }))
     }
 
     fn acquires(&self, number: u64) -> DeviceContextId {
-        let id = DeviceContextId(if mutant() == Mutant::ByHandle {
-            DEVICE
-        } else {
-            number
-        });
-        let context: &'static Context = Box::leak(Box::new(Context {
-            number,
-            lives: UnsafeCell::new(true),
-        }));
-        assert!(
-            self.register.put(id, Arc::new(context)).is_ok(),
-            "there is room"
-        );
+        let id = DeviceContextId(if mutant() == Mutant::ByHandle { DEVICE } else { number });
+        let context: &'static Context = Box::leak(Box::new(Context { number, lives: UnsafeCell::new(true) }));
+        assert!(self.register.put(id, Arc::new(context)).is_ok(), "there is room");
         id
     }
 
@@ -62,18 +50,14 @@ impl Table {
         let context: &'static Context = *shared;
         let counted = (mutant() != Mutant::Uncounted).then_some(shared);
         // SAFETY: loom panics where the end is not ordered with this.
-        context
-            .lives
-            .with(|lives| assert!(unsafe { *lives }, "what is used is there"));
+        context.lives.with(|lives| assert!(unsafe { *lives }, "what is used is there"));
         drop(counted);
         true
     }
 
     /// Which one went; with `refused` it is not released after all.
     fn releases(&self, id: DeviceContextId, refused: bool) -> Result<u64, ContextError> {
-        let context = self
-            .register
-            .close(id, |context| Arc::get_mut(context).is_some())?;
+        let context = self.register.close(id, |context| Arc::get_mut(context).is_some())?;
         if refused {
             self.register.settle(id, Some(context));
             return Ok(0);
@@ -128,12 +112,7 @@ fn a_second_release_never_ends_the_context_that_has_the_handle_now() {
         let second = table.acquires(2);
         assert!(table.uses(second), "it was acquired, and not released");
         let late = late.join().expect("the late one ends");
-        assert!(
-            [mine, late]
-                .iter()
-                .all(|gone| matches!(gone, Ok(1) | Err(_))),
-            "the first alone goes"
-        );
+        assert!([mine, late].iter().all(|gone| matches!(gone, Ok(1) | Err(_))), "the first alone goes");
         assert_ne!(mine.is_ok(), late.is_ok(), "once");
         assert!(table.uses(second));
         assert_eq!(table.releases(second, false), Ok(2));
@@ -151,10 +130,7 @@ fn a_refused_release_leaves_it_as_it_was() {
         // Told that it is in use, at most.
         table.uses(id);
         user.join().expect("the user ends");
-        assert!(matches!(
-            refused.join().expect("it ends"),
-            Ok(0) | Err(ContextError::InUse)
-        ));
+        assert!(matches!(refused.join().expect("it ends"), Ok(0) | Err(ContextError::InUse)));
         assert!(table.uses(id));
         assert_eq!(table.releases(id, false), Ok(1));
     });

@@ -6,15 +6,11 @@ use std::process::Command;
 use cargo_metadata::{Metadata, MetadataCommand};
 
 /// The library crates: no allocation of their own, ever.
-pub(crate) const LIBRARIES: [&str; 4] =
-    ["alloc-core", "vk-callbacks", "gpu-suballoc", "debug-guard"];
+pub(crate) const LIBRARIES: [&str; 4] = ["alloc-core", "vk-callbacks", "gpu-suballoc", "debug-guard"];
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
-        .canonicalize()
-        .expect("the workspace is there")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace is there")
 }
 
 /// The packages of the workspace, without their dependencies.
@@ -42,10 +38,9 @@ pub(crate) fn files() -> Vec<(String, String)> {
         .current_dir(&root)
         .output();
     let names = match listed {
-        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .map(str::to_owned)
-            .collect(),
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+        }
         _ => {
             let mut names = Vec::new();
             walk(&root, &root, &mut names);
@@ -56,11 +51,7 @@ pub(crate) fn files() -> Vec<(String, String)> {
         .into_iter()
         // What a link points to is in the list itself.
         .filter(|name| !root.join(name).is_symlink())
-        .filter_map(|name| {
-            std::fs::read_to_string(root.join(&name))
-                .ok()
-                .map(|text| (name, text))
-        })
+        .filter_map(|name| std::fs::read_to_string(root.join(&name)).ok().map(|text| (name, text)))
         .collect()
 }
 
@@ -68,10 +59,7 @@ fn walk(root: &Path, dir: &Path, names: &mut Vec<String>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         if path.is_dir() {
-            if !["target", ".git", "corpus", "artifacts"]
-                .iter()
-                .any(|skip| name == *skip)
-            {
+            if !["target", ".git", "corpus", "artifacts"].iter().any(|skip| name == *skip) {
                 walk(root, &path, names);
             }
         } else if let Ok(relative) = path.strip_prefix(root) {
@@ -82,12 +70,6 @@ fn walk(root: &Path, dir: &Path, names: &mut Vec<String>) {
 
 /// The lints that a library's face denies in `#![cfg_attr(not(test), deny(..))]`.
 pub(crate) fn denied(face: &str) -> Vec<&str> {
-    let list = face
-        .split_once("deny(")
-        .and_then(|(_, rest)| rest.split_once(')'))
-        .map_or("", |(list, _)| list);
-    list.split(',')
-        .map(str::trim)
-        .filter(|lint| !lint.is_empty())
-        .collect()
+    let list = face.split_once("deny(").and_then(|(_, rest)| rest.split_once(')')).map_or("", |(list, _)| list);
+    list.split(',').map(str::trim).filter(|lint| !lint.is_empty()).collect()
 }

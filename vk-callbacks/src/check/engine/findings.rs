@@ -11,22 +11,17 @@ use super::{CallbackCall, Engine, MAX_ROWS};
 
 impl<'t> Engine<'_, 't> {
     /// Rows that differ in their thread alone are added up.
-    pub(crate) fn findings<A: HostSource>(
-        &self,
-        memory: A,
-    ) -> Result<TryVec<CheckFinding<'t>, A>, HostError> {
+    pub(crate) fn findings<A: HostSource>(&self, memory: A) -> Result<TryVec<CheckFinding<'t>, A>, HostError> {
         self.findings_and(None, memory)
     }
 
     /// Nothing is marked as reported.
-    pub(crate) fn findings_at_end<A: HostSource>(
-        &self,
-        memory: A,
-    ) -> Result<TryVec<CheckFinding<'t>, A>, HostError> {
+    pub(crate) fn findings_at_end<A: HostSource>(&self, memory: A) -> Result<TryVec<CheckFinding<'t>, A>, HostError> {
         let left = ShardedTable::new(self.memory, false, MAX_ROWS);
         loop {
             let moves = self.blocks.moves();
-            // A further try has the room of the one before: memory that moves blocks at each request cannot keep it for ever.
+            // A further try has the room of the one before: memory that moves blocks at each request cannot keep it for
+            // ever.
             let forget = |row: &mut FindingRow<'t>| {
                 row.finding.count = 0;
                 false
@@ -61,9 +56,8 @@ impl<'t> Engine<'_, 't> {
             }
         }
         let mut cursor = Cursor::default();
-        let is_left = |block: &mut BlockRecord<'t>| {
-            block.state != BlockState::Gone && block.reported_as == ReportedAs::Nothing
-        };
+        let is_left =
+            |block: &mut BlockRecord<'t>| block.state != BlockState::Gone && block.reported_as == ReportedAs::Nothing;
         while let Some(block) = self.blocks.next(&mut cursor, is_left) {
             put(self.finding_left(FindingKind::LiveAtEnd, "", &block))?;
         }
@@ -76,13 +70,13 @@ impl<'t> Engine<'_, 't> {
         memory: A,
     ) -> Result<TryVec<CheckFinding<'t>, A>, HostError> {
         let mut all = TryVec::<CheckFinding<'t>, A>::new_in(memory);
-        // Room first: the memory may call the checker, and rows that come or move meanwhile would be read twice, or not at all.
+        // Room first: the memory may call the checker, and rows that come or move meanwhile would be read twice, or not
+        // at all.
         loop {
             let left_rows = left.map_or(0, ShardedTable::count);
             all.try_reserve(self.rows.count().saturating_add(left_rows))?;
             let moves = self.rows.moves();
-            let collected = self.collect(&self.rows, &mut all)
-                && left.is_none_or(|left| self.collect(left, &mut all));
+            let collected = self.collect(&self.rows, &mut all) && left.is_none_or(|left| self.collect(left, &mut all));
             if collected && self.rows.moves() == moves {
                 break;
             }

@@ -31,19 +31,8 @@ impl<'t> Judge<'_, 't> {
         Ok(())
     }
 
-    pub(super) fn enter(
-        &mut self,
-        line: u64,
-        by: Caller,
-        command: &'t str,
-    ) -> Result<(), HostError> {
-        let bracket = Bracket::new(
-            command,
-            line,
-            self.owners_above(by.owner),
-            self.engine.coverage(),
-            None,
-        );
+    pub(super) fn enter(&mut self, line: u64, by: Caller, command: &'t str) -> Result<(), HostError> {
+        let bracket = Bracket::new(command, line, self.owners_above(by.owner), self.engine.coverage(), None);
         let blocks = TryVec::new_in(*self.threads.allocator());
         self.by_command.try_insert(line, blocks)?;
         let thread = self.thread(by.thread)?;
@@ -72,21 +61,15 @@ impl<'t> Judge<'_, 't> {
         };
         thread.last_command = bracket.name;
         if let Some(above) = thread.brackets.last() {
-            above
-                .nulls
-                .set(above.nulls.get().saturating_add(bracket.nulls.get()));
+            above.nulls.set(above.nulls.get().saturating_add(bracket.nulls.get()));
         }
         bracket.result.set(result);
-        let before = bracket
-            .creation
-            .get()
-            .and_then(|creation| thread.creation.replace(creation));
+        let before = bracket.creation.get().and_then(|creation| thread.creation.replace(creation));
         self.object_created(before);
         let blocks = self.by_command.remove(&bracket.serial);
         self.engine.running.fetch_sub(1, Ordering::Relaxed);
         let mut blocks = blocks.iter().flatten().copied();
-        self.engine
-            .command_returned(&bracket, line, Some(&mut blocks));
+        self.engine.command_returned(&bracket, line, Some(&mut blocks));
     }
 
     pub(super) fn reallocated(
@@ -98,8 +81,7 @@ impl<'t> Judge<'_, 't> {
     ) -> Result<(), HostError> {
         // All the memory that the line may need comes first: nothing is left half-done.
         let mut listed = Listed::of_call(&self.call(line, by)?, request);
-        let before =
-            address(old).and_then(|old| self.engine.with_block(old, |block| Listed::of(block)));
+        let before = address(old).and_then(|old| self.engine.with_block(old, |block| Listed::of(block)));
         self.reserve(listed)?;
         before.map_or(Ok(()), |before| self.reserve(before))?;
         let engine = &self.engine;
@@ -169,9 +151,7 @@ impl<'t> Judge<'_, 't> {
 
     fn reserve(&mut self, listed: Listed) -> Result<(), HostError> {
         let own = *self.threads.allocator();
-        let of_owner = self
-            .by_owner
-            .try_get_or_insert_with(listed.owner, |_| TryVec::new_in(own))?;
+        let of_owner = self.by_owner.try_get_or_insert_with(listed.owner, |_| TryVec::new_in(own))?;
         of_owner.try_reserve(1)?;
         let of_command = self.by_command.get_mut(&listed.command);
         of_command.map_or(Ok(()), |blocks| blocks.try_reserve(1))
@@ -240,9 +220,6 @@ impl Listed {
 
     fn new(owner: u32, serial: u64, scope: Option<Scope>) -> Self {
         let of_command = scope == Some(Scope::Command);
-        Self {
-            owner: owner.into(),
-            command: if of_command { serial } else { 0 },
-        }
+        Self { owner: owner.into(), command: if of_command { serial } else { 0 } }
     }
 }

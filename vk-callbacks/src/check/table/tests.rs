@@ -7,9 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::thread;
 
-use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope, held_state_locks,
-};
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope, held_state_locks};
 
 use super::*;
 
@@ -33,11 +31,7 @@ impl TableEntry for Number {
 }
 
 const fn number(key: u64, value: u64) -> Number {
-    Number {
-        key,
-        value,
-        gone: false,
-    }
+    Number { key, value, gone: false }
 }
 
 /// Memory that can be refused, and that nobody may ask with a lock held.
@@ -72,11 +66,7 @@ unsafe impl HostAllocator for Counting {
 }
 
 fn counting() -> Counting {
-    Counting {
-        refuses: AtomicBool::new(false),
-        room: AtomicUsize::new(usize::MAX),
-        live: AtomicUsize::new(0),
-    }
+    Counting { refuses: AtomicBool::new(false), room: AtomicUsize::new(usize::MAX), live: AtomicUsize::new(0) }
 }
 
 #[test]
@@ -87,14 +77,10 @@ fn agrees_with_a_map_over_many_changes() {
         let mut map = BTreeMap::new();
         let mut seed = 1_u64;
         for step in 0..if cfg!(miri) { 300 } else { 20_000 } {
-            seed = seed
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let key = (seed >> 33) % 500 * 16;
             if seed >> 63 == 0 {
-                table
-                    .put(number(key, step), |there| *there = number(key, step))
-                    .expect("there is memory");
+                table.put(number(key, step), |there| *there = number(key, step)).expect("there is memory");
                 map.insert(key, step);
             } else {
                 let taken = table.with(&number(key, 0), |there| {
@@ -102,9 +88,7 @@ fn agrees_with_a_map_over_many_changes() {
                     there.gone = true;
                     before
                 });
-                let taken = taken
-                    .filter(|before| !before.gone)
-                    .map(|before| before.value);
+                let taken = taken.filter(|before| !before.gone).map(|before| before.value);
                 assert_eq!(taken, map.remove(&key), "step {step}");
             }
         }
@@ -124,19 +108,9 @@ fn gone_entries_are_kept_or_forgotten_as_it_was_told() {
     for keeps_gone in [false, true] {
         let table = ShardedTable::<_>::new(&SYSTEM, keeps_gone, usize::MAX);
         for key in 1..=1000 {
-            table
-                .put(
-                    Number {
-                        gone: true,
-                        ..number(key, key)
-                    },
-                    |_| {},
-                )
-                .expect("there is memory");
+            table.put(Number { gone: true, ..number(key, key) }, |_| {}).expect("there is memory");
         }
-        let known = (1..=1000)
-            .filter(|key| table.with(&number(*key, 0), |_| ()).is_some())
-            .count();
+        let known = (1..=1000).filter(|key| table.with(&number(*key, 0), |_| ()).is_some()).count();
         assert_eq!(known == 1000, keeps_gone, "{known}");
     }
 }
@@ -159,15 +133,10 @@ fn what_was_promised_has_room_when_memory_is_refused() {
     // One shard is full, but for what was promised.
     assert!(put > 0);
     room.put(number(put + 1, 7), |_| {});
-    assert_eq!(
-        table.with(&number(put + 1, 0), |there| there.value),
-        Some(7)
-    );
+    assert_eq!(table.with(&number(put + 1, 0), |there| there.value), Some(7));
     drop(room);
     // What is there is found still, and a key that is there is put over itself.
-    table
-        .put(number(1, 9), |there| there.value = 9)
-        .expect("no memory is needed");
+    table.put(number(1, 9), |there| there.value = 9).expect("no memory is needed");
     assert_eq!(table.with(&number(1, 0), |there| there.value), Some(9));
 }
 
@@ -175,18 +144,14 @@ fn what_was_promised_has_room_when_memory_is_refused() {
 fn every_shard_has_no_more_entries_than_it_may() {
     let memory = counting();
     let table = ShardedTable::<_>::new(&memory, false, 56);
-    let put = (1..10_000)
-        .filter(|key| table.put(number(*key, 0), |_| {}).is_ok())
-        .count();
+    let put = (1..10_000).filter(|key| table.put(number(*key, 0), |_| {}).is_ok()).count();
     assert_eq!((put, table.count()), (SHARDS * 56, put));
     // A full one is not rebuilt for nothing, and with gone entries it is.
     memory.refuses.store(true, SeqCst);
     table.make_ready();
     memory.refuses.store(false, SeqCst);
     let blocks = memory.live.load(SeqCst);
-    let gone = table.next(&mut Cursor::default(), |entry| {
-        mem::replace(&mut entry.gone, true)
-    });
+    let gone = table.next(&mut Cursor::default(), |entry| mem::replace(&mut entry.gone, true));
     assert!(gone.is_none() && table.count() == 0);
     assert!((10_000..10_100).all(|key| table.put(number(key, 0), |_| {}).is_ok()));
     assert_eq!((table.count(), memory.live.load(SeqCst)), (100, blocks));
@@ -204,9 +169,7 @@ fn a_full_shard_has_room_again_for_each_entry_that_was_removed() {
             assert!(table.put(number(100 + refused, 0), |_| {}).is_err());
         }
         table.with(&number(round, 0), |entry| entry.gone = true);
-        table
-            .put(number(200 + round, 0), |_| {})
-            .expect("one was removed");
+        table.put(number(200 + round, 0), |_| {}).expect("one was removed");
     }
     assert_eq!(table.count(), 28);
 }
@@ -221,9 +184,7 @@ fn threads_find_what_they_put() {
             scope.spawn(move || {
                 for round in 0..ROUNDS {
                     let key = (round << 3 | worker) << 4;
-                    table
-                        .put(number(key, round), |_| panic!("keys are a thread's own"))
-                        .expect("there is memory");
+                    table.put(number(key, round), |_| panic!("keys are a thread's own")).expect("there is memory");
                     let found = table.with(&number(key, 0), |there| {
                         there.gone = round % 2 == 0;
                         there.value
@@ -249,9 +210,7 @@ fn every_promise_is_over_when_it_goes_and_one_that_was_refused_leaves_nothing() 
     assert!((0..100).all(|_| table.promise().is_err()) && memory.live.load(SeqCst) == SHARDS / 2);
     // Far apart: under some secrets numbers in a row leave shards out.
     let keys = (1..2_000_u64).map(|key| key.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    let put = keys
-        .filter(|key| table.put(number(*key, 0), |_| {}).is_ok())
-        .count();
+    let put = keys.filter(|key| table.put(number(*key, 0), |_| {}).is_ok()).count();
     assert_eq!(put, SHARDS / 2 * FIRST_ENTRIES, "all room of each");
 }
 
@@ -275,11 +234,7 @@ fn a_shard_that_grew_while_memory_was_taken_is_not_laid_out_again_too_small() {
             if let Some(table) = unsafe { self.table.load(SeqCst).as_ref() }
                 && self.due.swap(false, SeqCst)
             {
-                (1..=self.count).for_each(|key| {
-                    table
-                        .put(number(key, key), |_| {})
-                        .expect("there is memory")
-                });
+                (1..=self.count).for_each(|key| table.put(number(key, key), |_| {}).expect("there is memory"));
             }
             Ok(block)
         }
@@ -290,26 +245,14 @@ fn a_shard_that_grew_while_memory_was_taken_is_not_laid_out_again_too_small() {
     }
     // For some of these numbers the shard is just about to grow again when the memory for the first growth comes.
     for count in (600..900).step_by(if cfg!(miri) { 100 } else { 1 }) {
-        let memory = Filling {
-            table: AtomicPtr::new(core::ptr::null_mut()),
-            due: AtomicBool::new(true),
-            count,
-        };
+        let memory = Filling { table: AtomicPtr::new(core::ptr::null_mut()), due: AtomicBool::new(true), count };
         let table = ShardedTable::<_>::new(&memory, false, usize::MAX);
         // It stays here, and nobody looks once it is gone.
-        memory
-            .table
-            .store(core::ptr::from_ref(&table).cast_mut().cast(), SeqCst);
-        table
-            .put(number(5000, 5000), |_| {})
-            .expect("there is memory");
+        memory.table.store(core::ptr::from_ref(&table).cast_mut().cast(), SeqCst);
+        table.put(number(5000, 5000), |_| {}).expect("there is memory");
         assert!(!memory.due.load(SeqCst));
         assert_eq!(table.count() as u64, count + 1);
-        assert!(
-            (1..=count)
-                .chain([5000])
-                .all(|key| table.with(&number(key, 0), |there| there.value) == Some(key))
-        );
+        assert!((1..=count).chain([5000]).all(|key| table.with(&number(key, 0), |there| there.value) == Some(key)));
     }
 }
 
@@ -317,9 +260,7 @@ fn a_shard_that_grew_while_memory_was_taken_is_not_laid_out_again_too_small() {
 fn a_shard_that_another_thread_has_made_room_in_meanwhile_is_not_refused() {
     let table = ShardedTable::<_, 1>::new(&SYSTEM, false, usize::MAX);
     for key in 1..200 {
-        table
-            .put(number(key, key), |_| {})
-            .expect("there is memory");
+        table.put(number(key, key), |_| {}).expect("there is memory");
         // As the slower of two threads that found no room.
         table.make_room(&table.shards[0]).expect("there is memory");
     }

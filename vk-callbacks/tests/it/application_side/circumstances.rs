@@ -5,9 +5,7 @@ use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Notice, NoticeEvent, Scope,
-};
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Notice, NoticeEvent, Scope};
 use testkit::{Child, RecordingAllocator};
 use vk_callbacks::bridge::BareBridge;
 use vk_callbacks::{Recorder, TraceEvent, TraceReader};
@@ -27,10 +25,12 @@ fn v20_v21_notices_of_executable_memory_alone_are_passed_on_and_change_nothing()
         driver.internal(false, 100, 0, raw(Scope::Device));
         let notices = witness.notices();
         let passed_on = |notice: &Notice| (notice.event, notice.bytes, notice.scope);
-        assert!(notices.iter().map(passed_on).eq([
-            (NoticeEvent::Allocated, 100, Scope::Device),
-            (NoticeEvent::Freed, 100, Scope::Device)
-        ]));
+        assert!(
+            notices
+                .iter()
+                .map(passed_on)
+                .eq([(NoticeEvent::Allocated, 100, Scope::Device), (NoticeEvent::Freed, 100, Scope::Device)])
+        );
         assert_eq!((witness.total().live_bytes, notes().faults()), (0, 3));
     });
 }
@@ -74,11 +74,7 @@ impl Canary {
     const BYTE: u8 = 0xc5;
 
     fn new() -> Self {
-        Self {
-            inner: RecordingAllocator::system(),
-            blocks: AtomicUsize::new(0),
-            overruns: AtomicUsize::new(0),
-        }
+        Self { inner: RecordingAllocator::system(), blocks: AtomicUsize::new(0), overruns: AtomicUsize::new(0) }
     }
 
     fn with(layout: Layout) -> Layout {
@@ -103,8 +99,7 @@ unsafe impl HostAllocator for Canary {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         // SAFETY: the byte behind the requested ones.
         let byte = unsafe { block.as_ptr().wrapping_add(layout.size()).read() };
-        self.overruns
-            .fetch_add(usize::from(byte != Self::BYTE), SeqCst);
+        self.overruns.fetch_add(usize::from(byte != Self::BYTE), SeqCst);
         // SAFETY: this function's contract: the block was allocated with one byte more.
         unsafe { self.inner.deallocate(block, Self::with(layout), scope) }
     }
@@ -117,11 +112,7 @@ fn m41_a_guard_below_the_bridge_sees_one_byte_too_many_and_a_recorder_above_the_
     let bridge = pin!(BareBridge::new(&guard));
     let recorder = Recorder::new(&log).expect("memory");
     // SAFETY: the bridge outlives the recorder, and nothing is called after it.
-    let driver = Driver(
-        *unsafe { recorder.tap(1, bridge.as_ref().raw()) }
-            .expect("memory")
-            .raw(),
-    );
+    let driver = Driver(*unsafe { recorder.tap(1, bridge.as_ref().raw()) }.expect("memory").raw());
     let mut rounds = 0;
     for log in 0..=13 {
         for size in [1, 33, 100] {
@@ -131,37 +122,22 @@ fn m41_a_guard_below_the_bridge_sees_one_byte_too_many_and_a_recorder_above_the_
                 fill(block, size + too_many, log);
                 let before = guard.overruns.load(SeqCst);
                 driver.free(block);
-                assert_eq!(
-                    guard.overruns.load(SeqCst) - before,
-                    too_many,
-                    "{size} bytes at {align}"
-                );
+                assert_eq!(guard.overruns.load(SeqCst) - before, too_many, "{size} bytes at {align}");
                 // A reallocation moves the block, so the old one is looked at, and the new one is as well guarded.
                 let block = driver.alloc(size, align, Scope::Object);
                 fill(block, size + too_many, log);
                 let block = driver.realloc(block, size + 50, align, Scope::Object);
-                assert_eq!(
-                    guard.overruns.load(SeqCst) - before,
-                    2 * too_many,
-                    "{size} bytes at {align}, reallocated"
-                );
+                assert_eq!(guard.overruns.load(SeqCst) - before, 2 * too_many, "{size} bytes at {align}, reallocated");
                 fill(block, size + 50 + too_many, log);
                 driver.free(block);
-                assert_eq!(
-                    guard.overruns.load(SeqCst) - before,
-                    3 * too_many,
-                    "{size} + 50 bytes at {align}"
-                );
+                assert_eq!(guard.overruns.load(SeqCst) - before, 3 * too_many, "{size} + 50 bytes at {align}");
                 rounds += 1;
             }
         }
     }
     let mut text = String::new();
     recorder.write("a model", &mut text).expect("memory");
-    let events: Vec<_> = TraceReader::new(&text)
-        .expect("own header")
-        .map(|line| line.expect("own line").1)
-        .collect();
+    let events: Vec<_> = TraceReader::new(&text).expect("own header").map(|line| line.expect("own line").1).collect();
     let count = |is: fn(&TraceEvent<'_>) -> bool| events.iter().filter(|event| is(event)).count();
     let calls = [
         count(|event| matches!(event, TraceEvent::Allocate { .. })),
@@ -169,11 +145,7 @@ fn m41_a_guard_below_the_bridge_sees_one_byte_too_many_and_a_recorder_above_the_
         count(|event| matches!(event, TraceEvent::Free { .. })),
     ];
     assert_eq!(calls, [2 * rounds, rounds, 2 * rounds]);
-    assert_eq!(
-        guard.blocks.load(SeqCst),
-        calls[0] + calls[1],
-        "the guard gave a block for each"
-    );
+    assert_eq!(guard.blocks.load(SeqCst), calls[0] + calls[1], "the guard gave a block for each");
     recorder.close().expect("nothing is live");
     guard.inner.assert_empty("at the end of the test");
 }

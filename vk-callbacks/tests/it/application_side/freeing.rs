@@ -27,12 +27,7 @@ fn v19_a_double_free_is_noted_and_nothing_is_freed_twice() {
     let grown = driver.realloc(moved, 4096, 8, Scope::Object);
     driver.free(moved);
     driver.free(grown);
-    assert_eq!(
-        (bridge.counters().freed_pointers, bridge.counters().faults()),
-        (5, 5),
-        "{:?}",
-        bridge.counters()
-    );
+    assert_eq!((bridge.counters().freed_pointers, bridge.counters().faults()), (5, 5), "{:?}", bridge.counters());
 }
 
 #[test]

@@ -7,9 +7,7 @@ use std::pin::pin;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
-use alloc_core::{
-    AllocError, AllocatorTraits, HostAllocator, PointerStatus, Scope, with_requester,
-};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, PointerStatus, Scope, with_requester};
 use testkit::RecordingAllocator;
 use vk_callbacks::bridge::BareBridge;
 
@@ -30,37 +28,22 @@ unsafe impl Sync for Guard {}
 
 impl Guard {
     fn new(knows: bool) -> Self {
-        Self {
-            inner: RecordingAllocator::system(),
-            seen: Mutex::default(),
-            knows,
-            panics: Cell::new(false),
-        }
+        Self { inner: RecordingAllocator::system(), seen: Mutex::default(), knows, panics: Cell::new(false) }
     }
 
     fn front() -> usize {
-        with_requester(|origin| origin.map(|origin| (origin.context, origin.front))).map_or(
-            0,
-            |(context, front)| {
-                assert_eq!(context, None, "this bridge stands over no context");
-                front
-            },
-        )
+        with_requester(|origin| origin.map(|origin| (origin.context, origin.front))).map_or(0, |(context, front)| {
+            assert_eq!(context, None, "this bridge stands over no context");
+            front
+        })
     }
 
     fn add(&self, block: NonNull<u8>, layout: Layout) {
-        self.seen
-            .lock()
-            .expect("no panic inside")
-            .insert(block.addr().get() + Self::front(), (layout, Self::front()));
+        self.seen.lock().expect("no panic inside").insert(block.addr().get() + Self::front(), (layout, Self::front()));
     }
 
     fn remove(&self, block: NonNull<u8>, layout: Layout) {
-        let gone = self
-            .seen
-            .lock()
-            .expect("no panic inside")
-            .remove(&(block.addr().get() + Self::front()));
+        let gone = self.seen.lock().expect("no panic inside").remove(&(block.addr().get() + Self::front()));
         assert_eq!(gone, Some((layout, Self::front())));
     }
 }
@@ -83,12 +66,7 @@ unsafe impl HostAllocator for Guard {
     fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
         assert!(!self.panics.get(), "an allocator with a bug");
         assert_eq!(front, 16, "what the bridge would read");
-        match self
-            .seen
-            .lock()
-            .expect("no panic inside")
-            .contains_key(&pointer.addr().get())
-        {
+        match self.seen.lock().expect("no panic inside").contains_key(&pointer.addr().get()) {
             _ if !self.knows => PointerStatus::Unknown,
             true => PointerStatus::Live,
             false => PointerStatus::Invalid,
@@ -105,10 +83,7 @@ fn a_guard_is_told_what_stands_in_front_of_every_block() {
         let align = 1_usize << log;
         for size in [1, 33, 100] {
             let block = driver.alloc(size, align, Scope::Object);
-            let expected = (
-                Layout::from_size_align(size + align.max(16), align).expect("a layout"),
-                align.max(16),
-            );
+            let expected = (Layout::from_size_align(size + align.max(16), align).expect("a layout"), align.max(16));
             assert_eq!(
                 guard.seen.lock().expect("no panic").get(&block.addr()),
                 Some(&expected),
@@ -116,12 +91,7 @@ fn a_guard_is_told_what_stands_in_front_of_every_block() {
             );
             let block = driver.realloc(block, size + 50, align, Scope::Object);
             assert_eq!(
-                guard
-                    .seen
-                    .lock()
-                    .expect("no panic")
-                    .get(&block.addr())
-                    .map(|(_, front)| *front),
+                guard.seen.lock().expect("no panic").get(&block.addr()).map(|(_, front)| *front),
                 Some(align.max(16))
             );
             driver.free(block);
@@ -131,7 +101,8 @@ fn a_guard_is_told_what_stands_in_front_of_every_block() {
     guard.inner.assert_empty("at the end of the test");
 }
 
-/// A header at these addresses would be read from pages that are never mapped: had the bridge looked, the process would be gone.
+/// A header at these addresses would be read from pages that are never mapped: had the bridge looked, the process would
+/// be gone.
 #[test]
 fn v11_what_a_guard_refuses_is_not_looked_at() {
     let guard = Guard::new(true);
@@ -139,16 +110,8 @@ fn v11_what_a_guard_refuses_is_not_looked_at() {
     let driver = Driver(bridge.as_ref().raw());
     for stray in [1, 16, 4096] {
         driver.free(ptr::without_provenance_mut(stray));
-        assert!(
-            driver
-                .realloc(ptr::without_provenance_mut(stray), 8, 8, Scope::Object)
-                .is_null()
-        );
-        assert!(
-            driver
-                .realloc(ptr::without_provenance_mut(stray), 0, 8, Scope::Object)
-                .is_null()
-        );
+        assert!(driver.realloc(ptr::without_provenance_mut(stray), 8, 8, Scope::Object).is_null());
+        assert!(driver.realloc(ptr::without_provenance_mut(stray), 0, 8, Scope::Object).is_null());
     }
     let notes = bridge.counters();
     assert_eq!((notes.guard_refusals, notes.faults()), (9, 9));
@@ -197,10 +160,7 @@ fn a_guard_that_panics_while_it_reports_unwinds_into_no_driver() {
         guard.panics.set(true);
         driver.free(block);
         assert!(driver.realloc(block, 80, 8, Scope::Object).is_null());
-        assert_eq!(
-            (bridge.counters().panics, bridge.counters().faults()),
-            (2, 2)
-        );
+        assert_eq!((bridge.counters().panics, bridge.counters().faults()), (2, 2));
         guard.panics.set(false);
         driver.free(block);
         guard.inner.assert_empty("at the end of the test");

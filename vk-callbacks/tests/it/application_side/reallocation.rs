@@ -23,12 +23,7 @@ fn v14_realloc_to_zero_frees() {
         let block = driver.alloc(64, 8, Scope::Object);
         assert!(driver.realloc(block, 0, 8, Scope::Object).is_null());
         assert_eq!(witness.total().live_blocks, 0);
-        assert!(
-            driver
-                .realloc(ptr::null_mut(), 0, 8, Scope::Object)
-                .is_null(),
-            "NULL and 0: nothing"
-        );
+        assert!(driver.realloc(ptr::null_mut(), 0, 8, Scope::Object).is_null(), "NULL and 0: nothing");
         assert_eq!(witness.total().allocations, 1);
     });
 }
@@ -39,20 +34,13 @@ fn v15_another_alignment_is_noted_and_the_original_kept() {
         let block = driver.alloc(64, 64, Scope::Object);
         fill(block, 64, 5);
         let grown = driver.realloc(block, 500, 8, Scope::Object);
-        assert!(
-            grown.addr().is_multiple_of(64),
-            "the alignment it was made with"
-        );
+        assert!(grown.addr().is_multiple_of(64), "the alignment it was made with");
         assert_eq!(witness.total().live_bytes, 500 + 64);
         assert_filled(grown, 64, 5);
         assert_eq!((notes().alignment_changes, notes().faults()), (1, 1));
         let again = driver.realloc_raw(grown, 600, 64, raw(Scope::Device));
         assert_eq!((notes().scope_changes, notes().faults()), (1, 2));
-        assert_eq!(
-            witness.scope(Scope::Object).live_blocks,
-            1,
-            "the scope it was made with"
-        );
+        assert_eq!(witness.scope(Scope::Object).live_blocks, 1, "the scope it was made with");
         driver.free(again);
     });
 }

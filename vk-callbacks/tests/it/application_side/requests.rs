@@ -23,11 +23,7 @@ fn v7_v13_what_nobody_can_give_is_counted_and_asks_nobody() {
         assert!(driver.realloc(null, 64, 3, Scope::Device).is_null());
         assert!(driver.realloc_raw(null, 64, 8, 5).is_null());
         let counted = notes();
-        let counted = [
-            counted.too_large,
-            counted.bad_alignments,
-            counted.bad_scopes,
-        ];
+        let counted = [counted.too_large, counted.bad_alignments, counted.bad_scopes];
         assert_eq!(counted, [2, 1, 1]);
         assert_eq!((witness.total().allocations, witness.refused()), (0, 0));
     });
@@ -71,10 +67,7 @@ fn v8_a_panic_while_a_block_is_resized_leaves_it_alone_and_freed() {
         }
     }
     quietly(|| {
-        let bridge = pin!(BareBridge::new(Takes(Keeps(
-            RecordingAllocator::system(),
-            std::sync::Mutex::default()
-        ))));
+        let bridge = pin!(BareBridge::new(Takes(Keeps(RecordingAllocator::system(), std::sync::Mutex::default()))));
         let driver = Driver(bridge.as_ref().raw());
         let grown = driver.alloc(64, 8, Scope::Object);
         assert!(driver.realloc(grown, 640, 8, Scope::Object).is_null());
@@ -94,11 +87,7 @@ fn v8_a_panic_while_a_block_is_resized_leaves_it_alone_and_freed() {
         driver.internal(true, 64, 0, raw(Scope::Object));
         assert!(!vk_callbacks::command::in_callback());
         let notes = bridge.counters();
-        assert_eq!(
-            (notes.panics, notes.freed_pointers, notes.faults()),
-            (3, 2, 5),
-            "{notes:?}"
-        );
+        assert_eq!((notes.panics, notes.freed_pointers, notes.faults()), (3, 2, 5), "{notes:?}");
         assert_eq!(bridge.backing().0.kept(), 2);
     });
 }

@@ -15,9 +15,7 @@ pub(crate) fn bridged(test: impl FnOnce(Driver, &RecordingAllocator, &dyn Fn() -
     let witness = RecordingAllocator::system();
     {
         let bridge = pin!(BareBridge::new(&witness));
-        test(Driver(bridge.as_ref().raw()), &witness, &|| {
-            bridge.counters()
-        });
+        test(Driver(bridge.as_ref().raw()), &witness, &|| bridge.counters());
     }
     witness.assert_empty("at the end of the test");
 }
@@ -34,10 +32,7 @@ pub(crate) fn faultless(test: impl FnOnce(Driver, &RecordingAllocator)) {
 pub(crate) struct Callee(pub(crate) RecordingAllocator);
 
 fn assert_called_back() {
-    assert!(
-        vk_callbacks::command::in_callback(),
-        "entered from outside of a callback"
-    );
+    assert!(vk_callbacks::command::in_callback(), "entered from outside of a callback");
 }
 
 // SAFETY: blocks are the witness's.
@@ -69,10 +64,7 @@ pub(crate) fn quietly<R>(body: impl FnOnce() -> R) -> R {
 }
 
 /// Keeps freed blocks, so that a stale pointer can be read without undefined behaviour.
-pub(crate) struct Keeps(
-    pub(crate) RecordingAllocator,
-    pub(crate) std::sync::Mutex<Vec<(usize, Layout, Scope)>>,
-);
+pub(crate) struct Keeps(pub(crate) RecordingAllocator, pub(crate) std::sync::Mutex<Vec<(usize, Layout, Scope)>>);
 
 // SAFETY: blocks are the witness's; none is given twice.
 unsafe impl HostAllocator for Keeps {
@@ -83,11 +75,7 @@ unsafe impl HostAllocator for Keeps {
         self.0.allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        self.1.lock().expect("no panic inside").push((
-            block.as_ptr().expose_provenance(),
-            layout,
-            scope,
-        ));
+        self.1.lock().expect("no panic inside").push((block.as_ptr().expose_provenance(), layout, scope));
     }
 }
 

@@ -44,32 +44,19 @@ fn on_both(test: impl Fn(Driver)) {
 
 /// Calls all five functions, each with right arguments but this user data.
 fn call_all(raw: RawCallbacks, user_data: usize) {
-    let driver = Driver(RawCallbacks {
-        p_user_data: ptr::with_exposed_provenance_mut(user_data),
-        ..raw
-    });
+    let driver = Driver(RawCallbacks { p_user_data: ptr::with_exposed_provenance_mut(user_data), ..raw });
     let mut block = [0_u64; 8];
     let block = block[4..].as_mut_ptr().cast::<u8>();
     assert!(driver.alloc(16, 8, Scope::Object).is_null());
-    assert!(
-        driver
-            .realloc(ptr::null_mut(), 16, 8, Scope::Object)
-            .is_null()
-    );
+    assert!(driver.realloc(ptr::null_mut(), 16, 8, Scope::Object).is_null());
     assert!(driver.realloc(block, 16, 8, Scope::Object).is_null());
     driver.free(block);
     driver.internal(true, 16, 0, 1);
     driver.internal(false, 16, 0, 1);
 }
 
-const FUNCTIONS: [&str; 6] = [
-    "pfnAllocation",
-    "pfnReallocation",
-    "pfnReallocation",
-    "pfnFree",
-    "pfnInternalAllocation",
-    "pfnInternalFree",
-];
+const FUNCTIONS: [&str; 6] =
+    ["pfnAllocation", "pfnReallocation", "pfnReallocation", "pfnFree", "pfnInternalAllocation", "pfnInternalFree"];
 
 #[test]
 #[cfg_attr(miri, ignore = "a process of its own")]
@@ -88,10 +75,7 @@ fn v5_user_data_of_no_bridge_is_told_and_not_followed() {
                 let lines = told();
                 assert_eq!(lines.len(), FUNCTIONS.len(), "{lines:?}");
                 for (line, function) in lines.iter().zip(FUNCTIONS) {
-                    assert!(
-                        line.starts_with(&format!("{function} was called with pUserData ")),
-                        "{line}"
-                    );
+                    assert!(line.starts_with(&format!("{function} was called with pUserData ")), "{line}");
                     assert!(line.contains("(V5)") && !line.contains('\n'), "{line}");
                 }
             }
@@ -112,75 +96,48 @@ fn v5_user_data_of_no_bridge_is_told_and_not_followed() {
 #[test]
 #[cfg_attr(miri, ignore = "a process of its own")]
 fn v7_v11_v19_v20_v35_each_wrong_argument_is_told_in_a_line() {
-    alone(
-        "v7_v11_v19_v20_v35_each_wrong_argument_is_told_in_a_line",
-        || {
-            on_both(|driver| {
-                let expect = |line: &str| {
-                    assert!(told().iter().any(|told| told.starts_with(line)), "{line}")
-                };
-                for align in [0, 3, 24, usize::try_from(1_u64 << 32).unwrap_or(5)] {
-                    assert!(driver.alloc(16, align, Scope::Object).is_null());
-                    expect(&format!(
-                        "pfnAllocation was called with alignment {align}: "
-                    ));
-                    assert!(
-                        driver
-                            .realloc(ptr::null_mut(), 16, align, Scope::Object)
-                            .is_null()
-                    );
-                    expect(&format!(
-                        "pfnReallocation was called with alignment {align}: "
-                    ));
-                }
-                for size in [
-                    usize::MAX,
-                    usize::MAX - 15,
-                    usize::try_from(1_u64 << 47).unwrap_or(usize::MAX),
-                ] {
-                    assert!(driver.alloc(size, 8, Scope::Object).is_null());
-                    expect(&format!("pfnAllocation was called with size {size}: "));
-                    let block = driver.alloc(16, 8, Scope::Object);
-                    assert!(driver.realloc(block, size, 64, Scope::Object).is_null());
-                    expect(&format!("pfnReallocation was called with size {size}: "));
-                    driver.free(block);
-                }
-                for scope in [-1, 5, i32::MIN] {
-                    assert!(driver.alloc_raw(16, 8, scope).is_null());
-                    expect(&format!(
-                        "pfnAllocation was called with scope or type {scope}: "
-                    ));
-                    driver.internal(true, 16, 0, scope);
-                    expect(&format!(
-                        "pfnInternalAllocation was called with scope or type {scope}: "
-                    ));
-                    driver.internal(false, 16, scope, 1);
-                    expect(&format!(
-                        "pfnInternalFree was called with scope or type {scope}: "
-                    ));
-                }
-                let mut foreign = [7_u64; 8];
-                let foreign = foreign[4..].as_mut_ptr().cast::<u8>();
-                for pointer in [
-                    foreign,
-                    ptr::without_provenance_mut(8),
-                    ptr::without_provenance_mut(17),
-                ] {
-                    driver.free(pointer);
-                    expect(&format!("pfnFree was called with {pointer:p}: "));
-                    for size in [0, 64] {
-                        assert!(driver.realloc(pointer, size, 8, Scope::Object).is_null());
-                        expect(&format!("pfnReallocation was called with {pointer:p}: "));
-                    }
-                }
-                // A live block keeps its alignment, and is served.
+    alone("v7_v11_v19_v20_v35_each_wrong_argument_is_told_in_a_line", || {
+        on_both(|driver| {
+            let expect = |line: &str| assert!(told().iter().any(|told| told.starts_with(line)), "{line}");
+            for align in [0, 3, 24, usize::try_from(1_u64 << 32).unwrap_or(5)] {
+                assert!(driver.alloc(16, align, Scope::Object).is_null());
+                expect(&format!("pfnAllocation was called with alignment {align}: "));
+                assert!(driver.realloc(ptr::null_mut(), 16, align, Scope::Object).is_null());
+                expect(&format!("pfnReallocation was called with alignment {align}: "));
+            }
+            for size in [usize::MAX, usize::MAX - 15, usize::try_from(1_u64 << 47).unwrap_or(usize::MAX)] {
+                assert!(driver.alloc(size, 8, Scope::Object).is_null());
+                expect(&format!("pfnAllocation was called with size {size}: "));
                 let block = driver.alloc(16, 8, Scope::Object);
-                let block = driver.realloc(block, 32, 0, Scope::Object);
-                assert!(!block.is_null());
-                expect("pfnReallocation was called with alignment 0: ");
+                assert!(driver.realloc(block, size, 64, Scope::Object).is_null());
+                expect(&format!("pfnReallocation was called with size {size}: "));
                 driver.free(block);
-                assert_eq!(told(), [""; 0]);
-            });
-        },
-    );
+            }
+            for scope in [-1, 5, i32::MIN] {
+                assert!(driver.alloc_raw(16, 8, scope).is_null());
+                expect(&format!("pfnAllocation was called with scope or type {scope}: "));
+                driver.internal(true, 16, 0, scope);
+                expect(&format!("pfnInternalAllocation was called with scope or type {scope}: "));
+                driver.internal(false, 16, scope, 1);
+                expect(&format!("pfnInternalFree was called with scope or type {scope}: "));
+            }
+            let mut foreign = [7_u64; 8];
+            let foreign = foreign[4..].as_mut_ptr().cast::<u8>();
+            for pointer in [foreign, ptr::without_provenance_mut(8), ptr::without_provenance_mut(17)] {
+                driver.free(pointer);
+                expect(&format!("pfnFree was called with {pointer:p}: "));
+                for size in [0, 64] {
+                    assert!(driver.realloc(pointer, size, 8, Scope::Object).is_null());
+                    expect(&format!("pfnReallocation was called with {pointer:p}: "));
+                }
+            }
+            // A live block keeps its alignment, and is served.
+            let block = driver.alloc(16, 8, Scope::Object);
+            let block = driver.realloc(block, 32, 0, Scope::Object);
+            assert!(!block.is_null());
+            expect("pfnReallocation was called with alignment 0: ");
+            driver.free(block);
+            assert_eq!(told(), [""; 0]);
+        });
+    });
 }

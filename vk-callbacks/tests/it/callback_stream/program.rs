@@ -1,5 +1,5 @@
-//! A driver's side of the Vulkan allocation callbacks, gone wild: every size, alignment and scope, NULL, moves, frees on other
-//! threads, notifications, over several sets of callbacks at once.
+//! A driver's side of the Vulkan allocation callbacks, gone wild: every size, alignment and scope, NULL, moves, frees
+//! on other threads, notifications, over several sets of callbacks at once.
 //!
 //! Knows no bridge: it calls the raw C functions, so that whatever stands behind them is tested as a driver meets it.
 
@@ -13,8 +13,8 @@ use testkit::{RecordingAllocator, with_hook};
 
 use crate::common::{Driver, raw};
 
-/// A set of callbacks, and the witness right under what stands behind them, which sees each block that is live through these callbacks
-/// as one block of the same scope, at least 16 bytes larger.
+/// A set of callbacks, and the witness right under what stands behind them, which sees each block that is live through
+/// these callbacks as one block of the same scope, at least 16 bytes larger.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream(pub(crate) Driver, pub(crate) RecordingAllocator);
 
@@ -23,11 +23,11 @@ const MAX_LIVE: usize = 48;
 
 /// Runs the program in `bytes`.
 ///
-/// Checks after each operation: the answer is NULL exactly where it must be; a pointer is aligned and unique; bytes survive a
-/// `realloc` up to the smaller size; a failed one leaves the block. Compares blocks and bytes by scope with the witnesses every
-/// few operations and at the end, when all blocks have been freed. Where a `HookedAllocator` stands behind,
-/// each of its requests makes calls through the very callbacks that led to it.
-/// The callbacks are usable from any thread, and nobody else uses them or their witness meanwhile.
+/// Checks after each operation: the answer is NULL exactly where it must be; a pointer is aligned and unique; bytes
+/// survive a `realloc` up to the smaller size; a failed one leaves the block. Compares blocks and bytes by scope with
+/// the witnesses every few operations and at the end, when all blocks have been freed. Where a `HookedAllocator` stands
+/// behind, each of its requests makes calls through the very callbacks that led to it. The callbacks are usable from
+/// any thread, and nobody else uses them or their witness meanwhile.
 pub(crate) fn callback_stream(bytes: &[u8], streams: &[Stream]) -> Ran {
     let mut bytes = Bytes::new(bytes);
     let mut models: Vec<StreamModel<'_>> = streams.iter().map(StreamModel::new).collect();
@@ -84,20 +84,13 @@ fn step(bytes: &mut Bytes<'_>, models: &mut [StreamModel<'_>], aim: &Aim<Driver>
             if model.blocks.len() >= MAX_LIVE {
                 model.free_one(0, false);
             }
-            model.allocate(
-                bytes.size()?,
-                bytes.alignment()?,
-                bytes.scope()?.as_raw() as i32,
-            )
+            model.allocate(bytes.size()?, bytes.alignment()?, bytes.scope()?.as_raw() as i32)
         }
         6..=9 => {
             let (which, size) = (bytes.below(MAX_LIVE)?, bytes.size()?);
-            // Now and then with another alignment than the original's, which a driver must not do (V15): the original's holds.
-            let align = if operation % 16 == 9 {
-                Some(bytes.alignment()?)
-            } else {
-                None
-            };
+            // Now and then with another alignment than the original's, which a driver must not do (V15): the original's
+            // holds.
+            let align = if operation % 16 == 9 { Some(bytes.alignment()?) } else { None };
             model.reallocate(which, size, align)
         }
         10 | 11 => model.free_one(bytes.below(MAX_LIVE)?, false),
@@ -115,7 +108,8 @@ struct StreamModel<'a> {
     stream: &'a Stream,
     /// In the order they were taken.
     blocks: Vec<StreamBlock>,
-    /// Bytes and blocks that were live before, by scope: what stands behind may keep its own state in the same allocator.
+    /// Bytes and blocks that were live before, by scope: what stands behind may keep its own state in the same
+    /// allocator.
     before: [(u64, u64); Scope::COUNT],
     notices: usize,
     fill: u8,
@@ -132,13 +126,7 @@ struct StreamBlock {
 impl<'a> StreamModel<'a> {
     fn new(stream: &'a Stream) -> Self {
         let notices = stream.1.notices().len();
-        Self {
-            stream,
-            blocks: Vec::new(),
-            before: live(&stream.1),
-            notices,
-            fill: 0,
-        }
+        Self { stream, blocks: Vec::new(), before: live(&stream.1), notices, fill: 0 }
     }
 
     fn allocate(&mut self, size: usize, align: usize, scope: i32) -> bool {
@@ -148,28 +136,12 @@ impl<'a> StreamModel<'a> {
 
     /// The block that `at` must be.
     fn enter(&mut self, at: *mut u8, size: usize, align: usize, scope: i32) -> bool {
-        let scope = u32::try_from(scope)
-            .ok()
-            .and_then(Scope::from_raw)
-            .expect("a valid scope was asked for");
-        let at =
-            NonNull::new(at).unwrap_or_else(|| panic!("NULL for {size} bytes, alignment {align}"));
-        assert!(
-            at.as_ptr().addr().is_multiple_of(align),
-            "{at:p} is not aligned to {align}"
-        );
-        assert!(
-            self.blocks.iter().all(|block| block.at != at),
-            "{at:p} is live already"
-        );
+        let scope = u32::try_from(scope).ok().and_then(Scope::from_raw).expect("a valid scope was asked for");
+        let at = NonNull::new(at).unwrap_or_else(|| panic!("NULL for {size} bytes, alignment {align}"));
+        assert!(at.as_ptr().addr().is_multiple_of(align), "{at:p} is not aligned to {align}");
+        assert!(self.blocks.iter().all(|block| block.at != at), "{at:p} is live already");
         self.fill = self.fill.wrapping_add(1);
-        let block = StreamBlock {
-            at,
-            size,
-            align,
-            scope,
-            fill: self.fill,
-        };
+        let block = StreamBlock { at, size, align, scope, fill: self.fill };
         block.write();
         self.blocks.push(block);
         true
@@ -181,11 +153,7 @@ impl<'a> StreamModel<'a> {
             // As pfnAllocation (V13).
             let at = driver.realloc_raw(null_mut(), size, 8, 1);
             // NULL and size 0: nothing to free, nothing to give (V14).
-            return if size == 0 {
-                at.is_null()
-            } else {
-                self.enter(at, size, 8, 1)
-            };
+            return if size == 0 { at.is_null() } else { self.enter(at, size, 8, 1) };
         };
         let block = &mut self.blocks[which];
         block.check(block.size);
@@ -203,11 +171,7 @@ impl<'a> StreamModel<'a> {
             assert!(align.is_some(), "NULL for a realloc to {size} bytes");
             return false;
         };
-        assert!(
-            at.as_ptr().addr().is_multiple_of(block.align),
-            "{at:p} is not aligned to {}",
-            block.align
-        );
+        assert!(at.as_ptr().addr().is_multiple_of(block.align), "{at:p} is not aligned to {}", block.align);
         block.at = at;
         block.check(block.size.min(size));
         block.size = size;
@@ -226,8 +190,7 @@ impl<'a> StreamModel<'a> {
         block.check(block.size);
         let call = StreamCall(self.stream.0, block.at.as_ptr());
         if elsewhere {
-            thread::scope(|threads| threads.spawn(move || call.make()).join())
-                .expect("pfnFree does not panic");
+            thread::scope(|threads| threads.spawn(move || call.make()).join()).expect("pfnFree does not panic");
         } else {
             call.make();
         }
@@ -250,13 +213,7 @@ impl<'a> StreamModel<'a> {
     /// Requests that nobody can fulfil: NULL, and a block that was to be resized stays.
     fn impossible(&mut self, kind: u8, which: usize) -> bool {
         let driver = self.stream.0;
-        let huge = [
-            usize::MAX,
-            usize::MAX - 15,
-            isize::MAX as usize,
-            isize::MAX as usize - 15,
-            1 << (usize::BITS - 1),
-        ];
+        let huge = [usize::MAX, usize::MAX - 15, isize::MAX as usize, isize::MAX as usize - 15, 1 << (usize::BITS - 1)];
         let (size, align, scope) = match kind % 8 {
             kind @ 0..=4 => (huge[usize::from(kind)], 8, 1),
             5 => (16, 0, 1),
@@ -264,18 +221,12 @@ impl<'a> StreamModel<'a> {
             _ => (16, 8, 5 + i32::from(kind)),
         };
         let at = driver.alloc_raw(size, align, scope);
-        assert!(
-            at.is_null(),
-            "{at:p} for {size} bytes, alignment {align}, scope {scope}"
-        );
+        assert!(at.is_null(), "{at:p} for {size} bytes, alignment {align}, scope {scope}");
         if let Some(which) = which.checked_rem(self.blocks.len()) {
             let block = &self.blocks[which];
             let size = huge[usize::from(kind % 5)];
             let at = driver.realloc_raw(block.at.as_ptr(), size, block.align, raw(block.scope));
-            assert!(
-                at.is_null(),
-                "{at:p} for a realloc to a size that cannot be"
-            );
+            assert!(at.is_null(), "{at:p} for a realloc to a size that cannot be");
             block.check(block.size);
         }
         false
@@ -300,10 +251,7 @@ impl<'a> StreamModel<'a> {
             *bytes += block.size as u64;
             *blocks += 1;
         }
-        for (scope, (before, now)) in Scope::ALL
-            .into_iter()
-            .zip(self.before.into_iter().zip(live(&self.stream.1)))
-        {
+        for (scope, (before, now)) in Scope::ALL.into_iter().zip(self.before.into_iter().zip(live(&self.stream.1))) {
             let (bytes, blocks) = model.get(&scope).copied().unwrap_or_default();
             assert_eq!(now.1 - before.1, blocks, "live blocks of scope {scope}");
             let taken = now.0 - before.0;
@@ -311,16 +259,9 @@ impl<'a> StreamModel<'a> {
                 taken >= bytes + 16 * blocks,
                 "{taken} bytes of scope {scope} for {blocks} blocks of {bytes} bytes"
             );
-            assert!(
-                blocks > 0 || taken == 0,
-                "{taken} bytes of scope {scope} for no block"
-            );
+            assert!(blocks > 0 || taken == 0, "{taken} bytes of scope {scope} for no block");
         }
-        assert_eq!(
-            self.stream.1.notices().len(),
-            self.notices,
-            "notifications passed on"
-        );
+        assert_eq!(self.stream.1.notices().len(), self.notices, "notifications passed on");
     }
 }
 

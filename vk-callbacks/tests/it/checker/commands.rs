@@ -6,37 +6,23 @@ use super::*;
 fn v44_a_handle_of_0_is_none() {
     let bench = Bench::new(&SYSTEM);
     bench.checker.created("VkBuffer", 0, Some(bench.owner));
-    bench
-        .checker
-        .destroyed("VkBuffer", 0, Some(bench.owner), "vkDestroyBuffer");
+    bench.checker.destroyed("VkBuffer", 0, Some(bench.owner), "vkDestroyBuffer");
     assert_eq!(kinds(&bench.checker), []);
-    bench
-        .checker
-        .destroyed("VkBuffer", 1, Some(bench.owner), "vkDestroyBuffer");
+    bench.checker.destroyed("VkBuffer", 1, Some(bench.owner), "vkDestroyBuffer");
     assert_eq!(kinds(&bench.checker), [FindingKind::UnknownHandle]);
 }
 
 #[test]
 fn v28_a_late_free_of_another_commands_block_hides_no_block_of_this_one() {
     let bench = Bench::new(&SYSTEM);
-    let first = bench.run("vkCreateBuffer", || {
-        bench.driver.alloc(8, 8, Scope::Command)
-    });
+    let first = bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Command));
     bench.run("vkDestroyBuffer", || {
         bench.driver.alloc(8, 8, Scope::Command);
         bench.driver.free(first);
     });
-    let left = found(&bench.checker, |found| {
-        (found.kind, found.command, found.count, found.freed_later)
-    });
+    let left = found(&bench.checker, |found| (found.kind, found.command, found.count, found.freed_later));
     let kind = FindingKind::CommandBlockLeft;
-    assert_eq!(
-        left,
-        [
-            (kind, "vkCreateBuffer", 1, 1),
-            (kind, "vkDestroyBuffer", 1, 0)
-        ]
-    );
+    assert_eq!(left, [(kind, "vkCreateBuffer", 1, 1), (kind, "vkDestroyBuffer", 1, 0)]);
 }
 
 #[test]
@@ -45,11 +31,7 @@ fn v31_v32_a_command_of_the_instance_has_no_device_whatever_it_was_told() {
     let (device, instance) = (OwnerId::fresh(), OwnerId::fresh());
     let wrapped = |id, kind| drive(&checker, app.callbacks(), id, kind, 0);
     let (of_device, of_instance) = (wrapped(device, "VkDevice"), wrapped(instance, "VkInstance"));
-    let owners = Owners {
-        device: Some(device),
-        instance: Some(instance),
-        ..Owners::default()
-    };
+    let owners = Owners { device: Some(device), instance: Some(instance), ..Owners::default() };
     let of = |name, driver: &Driver| {
         let command = Command::new(name, owners, BracketCoverage::Complete);
         checker.run(command, |_| driver.free(driver.alloc(8, 8, Scope::Command)));
@@ -60,10 +42,7 @@ fn v31_v32_a_command_of_the_instance_has_no_device_whatever_it_was_told() {
     of("vkDeviceWaitIdle", &of_instance);
     assert_eq!(kinds(&checker), [FindingKind::CommandLessSpecific]);
     of("vkEnumeratePhysicalDevices", &of_device);
-    assert_eq!(
-        kinds(&checker),
-        [FindingKind::OutsideChain, FindingKind::CommandLessSpecific]
-    );
+    assert_eq!(kinds(&checker), [FindingKind::OutsideChain, FindingKind::CommandLessSpecific]);
 }
 
 /// V5 is about the user data of the running command's struct, V40 about an object whose command does not run.
@@ -72,18 +51,10 @@ fn v40_an_objects_allocator_is_asked_for_it_by_the_command_that_creates_it() {
     let checker = checker(&SYSTEM);
     let app = [App::default(), App::default(), App::default()];
     let ids = [OwnerId::fresh(), OwnerId::fresh(), OwnerId::fresh()];
-    let [device, swapchain, other] = [
-        (0, "VkDevice"),
-        (1, "VkSwapchainKHR"),
-        (2, "VkSwapchainKHR"),
-    ]
-    .map(|(at, kind)| drive(&checker, app[at].callbacks(), ids[at], kind, 0));
+    let [device, swapchain, other] = [(0, "VkDevice"), (1, "VkSwapchainKHR"), (2, "VkSwapchainKHR")]
+        .map(|(at, kind)| drive(&checker, app[at].callbacks(), ids[at], kind, 0));
     let of = |name, object: Option<OwnerId>, driver: &Driver, scope| {
-        let owners = Owners {
-            object,
-            device: Some(ids[0]),
-            ..Owners::default()
-        };
+        let owners = Owners { object, device: Some(ids[0]), ..Owners::default() };
         let command = Command::new(name, owners, BracketCoverage::Complete);
         checker.run(command, |_| driver.free(driver.alloc(8, 8, scope)));
         let found = found(&checker, |found| {
@@ -95,7 +66,8 @@ fn v40_an_objects_allocator_is_asked_for_it_by_the_command_that_creates_it() {
     };
     use FindingKind::{ObjectOutsideCreate, OutsideChain};
     let kind = |found: Option<(FindingKind, String)>| found.map(|(kind, _)| kind);
-    // Queries, presents, and commands that create, fill or destroy other objects, with an object of their own or without.
+    // Queries, presents, and commands that create, fill or destroy other objects, with an object of their own or
+    // without.
     for (name, object) in [
         ("vkQueuePresentKHR", None),
         ("vkQueueSubmit", None),
@@ -121,9 +93,5 @@ fn v40_an_objects_allocator_is_asked_for_it_by_the_command_that_creates_it() {
     }
     let found = of("vkQueuePresentKHR", None, &swapchain, Scope::Command);
     assert_eq!(kind(found), Some(OutsideChain));
-    assert_eq!(
-        of("vkCreateSemaphore", None, &device, Scope::Object),
-        None,
-        "right"
-    );
+    assert_eq!(of("vkCreateSemaphore", None, &device, Scope::Object), None, "right");
 }

@@ -1,5 +1,5 @@
-//! What a layer needs of the checker: rows instead of names, commands that record without brackets, callbacks of each object's own,
-//! counts without a bridge, and findings in the middle of a run.
+//! What a layer needs of the checker: rows instead of names, commands that record without brackets, callbacks of each
+//! object's own, counts without a bridge, and findings in the middle of a run.
 
 use std::thread;
 
@@ -16,10 +16,7 @@ fn lc1_a_command_is_made_from_a_row_and_keeps_its_name() {
     }
     assert_eq!(CommandRow::index_of("vkCmdDraw"), None);
     let bench = Bench::new(&SYSTEM);
-    let owners = Owners {
-        object: Some(bench.owner),
-        ..Owners::default()
-    };
+    let owners = Owners { object: Some(bench.owner), ..Owners::default() };
     // By its name it creates a buffer; the row that it comes with says otherwise, and is not looked up again.
     let map = CommandRow::of("vkMapMemory");
     let command = Command::of(map, "vkCreateBuffer", owners, BracketCoverage::Complete);
@@ -42,9 +39,7 @@ fn lc2_what_others_free_and_what_moves_hides_nothing_that_is_left() {
     let driver = |id| drive(&checker, app.callbacks(), id, "VkBuffer", 7);
     let (a, b) = (driver(one), driver(two));
     let create = |driver: Driver, id, handle: u64| {
-        let block = checker.run(command("vkCreateBuffer", id), |_| {
-            driver.alloc(8, 8, Scope::Object)
-        });
+        let block = checker.run(command("vkCreateBuffer", id), |_| driver.alloc(8, 8, Scope::Object));
         checker.created("VkBuffer", handle, Some(id));
         block
     };
@@ -58,15 +53,12 @@ fn lc2_what_others_free_and_what_moves_hides_nothing_that_is_left() {
     checker.destroyed("VkBuffer", 1, Some(one), "vkDestroyBuffer");
     assert_eq!(kinds(&checker).len(), 1, "A had nothing left");
     let block = create(a, one, 3);
-    let moved = checker.run(command("vkUnheardOf", one), |_| {
-        a.realloc(block, 4096, 8, Scope::Object)
-    });
+    let moved = checker.run(command("vkUnheardOf", one), |_| a.realloc(block, 4096, 8, Scope::Object));
     let kept = checker.run(command("vkUnheardOf", one), |_| {
         let kept = a.alloc(16, 8, Scope::Object);
         app.refuses.store(true, std::sync::atomic::Ordering::SeqCst);
         assert!(a.realloc(kept, 1 << 20, 8, Scope::Object).is_null());
-        app.refuses
-            .store(false, std::sync::atomic::Ordering::SeqCst);
+        app.refuses.store(false, std::sync::atomic::Ordering::SeqCst);
         kept
     });
     checker.destroyed("VkBuffer", 3, Some(one), "vkDestroyBuffer");
@@ -84,10 +76,7 @@ fn lc2_what_others_free_and_what_moves_hides_nothing_that_is_left() {
 
 #[test]
 fn lc3_what_commands_that_record_do_to_their_pool_is_no_finding() {
-    let options = |coverage| CheckOptions {
-        coverage,
-        opened: Opened::ThroughLoader,
-    };
+    let options = |coverage| CheckOptions { coverage, opened: Opened::ThroughLoader };
     for (coverage, pool, buffer) in [
         (BracketCoverage::Complete, Some(()), RuleLevel::Violation),
         (BracketCoverage::ExceptRecording, None, RuleLevel::Suspect),
@@ -110,22 +99,13 @@ fn lc3_what_commands_that_record_do_to_their_pool_is_no_finding() {
             });
         }
         let of_kind = |kind| {
-            let levels = found(&checker, |found| {
-                (found.owner_kind == kind).then(|| found.level())
-            });
+            let levels = found(&checker, |found| (found.owner_kind == kind).then(|| found.level()));
             levels.into_iter().flatten().collect::<Vec<_>>()
         };
-        assert_eq!(
-            of_kind("VkCommandPool").is_empty(),
-            pool.is_none(),
-            "{coverage:?}"
-        );
+        assert_eq!(of_kind("VkCommandPool").is_empty(), pool.is_none(), "{coverage:?}");
         let found = of_kind("VkBuffer");
         assert!(!found.is_empty(), "{coverage:?}");
-        assert!(
-            found.iter().all(|level| *level == buffer),
-            "{coverage:?}: {found:?}"
-        );
+        assert!(found.iter().all(|level| *level == buffer), "{coverage:?}: {found:?}");
         // One bracket that knows less is enough for all of them.
         let less = Command::new("vkMapMemory", Owners::default(), BracketCoverage::Partial);
         checker.run(less, |_| ());
@@ -181,10 +161,7 @@ fn lc5_callbacks_of_one_owner_are_many_and_end() {
 
     // Very many at once: each has its own user data, and all count for one owner.
     let apps: Vec<App> = (0..MANY).map(|_| App::default()).collect();
-    let wrapped: Vec<_> = apps
-        .iter()
-        .map(|app| wrap_for(app).expect("there are places"))
-        .collect();
+    let wrapped: Vec<_> = apps.iter().map(|app| wrap_for(app).expect("there are places")).collect();
     let blocks: Vec<_> = checker.run(command("vkCreateBuffer", owner), |_| {
         let alloc = |one: &Checked| Driver(*one.raw()).alloc(24, 8, Scope::Object);
         wrapped.iter().map(alloc).collect()
@@ -208,10 +185,9 @@ fn lc5_callbacks_of_one_owner_are_many_and_end() {
         apps[0].calls().len()
     };
     let before = free(&again);
-    // SAFETY: nothing is called through them once they were retired as often as wrapped, but by the next line, to see that.
-    wrapped
-        .iter()
-        .for_each(|one| unsafe { checker.retire(one) });
+    // SAFETY: nothing is called through them once they were retired as often as wrapped, but by the next line, to see
+    // that.
+    wrapped.iter().for_each(|one| unsafe { checker.retire(one) });
     assert_eq!(free(&again), before + 1, "wrapped once more");
     // SAFETY: only the next line calls through it after this, to see that nobody is there.
     unsafe { checker.retire(&again) };
@@ -242,38 +218,26 @@ fn lc6_callbacks_that_no_bridge_counts_are_counted_by_scope() {
     let usage = |scope| {
         let usage = checker.usage(owner).expect("counted").scope(scope);
         let live = (usage.live_blocks, usage.live_bytes);
-        (
-            live,
-            usage.peak_bytes,
-            usage.total_blocks,
-            usage.total_bytes,
-        )
+        (live, usage.peak_bytes, usage.total_blocks, usage.total_bytes)
     };
-    let given = Owners {
-        device: Some(owner),
-        ..Owners::default()
-    };
-    checker.run(
-        Command::new("vkUnheardOf", given, BracketCoverage::Complete),
-        |_| {
-            let one = driver.alloc(100, 8, Scope::Object);
-            let two = driver.alloc(50, 8, Scope::Device);
-            assert_eq!(usage(Scope::Object), ((1, 100), 100, 1, 100));
-            let one = driver.realloc(one, 160, 8, Scope::Object);
-            assert_eq!(usage(Scope::Object), ((1, 160), 160, 1, 160));
-            let one = driver.realloc(one, 10, 8, Scope::Object);
-            assert_eq!(usage(Scope::Object), ((1, 10), 160, 1, 160));
-            // What is refused is not counted.
-            app.refuses.store(true, std::sync::atomic::Ordering::SeqCst);
-            assert!(driver.alloc(7, 8, Scope::Object).is_null());
-            app.refuses
-                .store(false, std::sync::atomic::Ordering::SeqCst);
-            let total = checker.usage(owner).expect("counted").total();
-            assert_eq!((total.live_bytes, total.peak_bytes), (60, 210));
-            driver.free(one);
-            driver.free(two);
-        },
-    );
+    let given = Owners { device: Some(owner), ..Owners::default() };
+    checker.run(Command::new("vkUnheardOf", given, BracketCoverage::Complete), |_| {
+        let one = driver.alloc(100, 8, Scope::Object);
+        let two = driver.alloc(50, 8, Scope::Device);
+        assert_eq!(usage(Scope::Object), ((1, 100), 100, 1, 100));
+        let one = driver.realloc(one, 160, 8, Scope::Object);
+        assert_eq!(usage(Scope::Object), ((1, 160), 160, 1, 160));
+        let one = driver.realloc(one, 10, 8, Scope::Object);
+        assert_eq!(usage(Scope::Object), ((1, 10), 160, 1, 160));
+        // What is refused is not counted.
+        app.refuses.store(true, std::sync::atomic::Ordering::SeqCst);
+        assert!(driver.alloc(7, 8, Scope::Object).is_null());
+        app.refuses.store(false, std::sync::atomic::Ordering::SeqCst);
+        let total = checker.usage(owner).expect("counted").total();
+        assert_eq!((total.live_bytes, total.peak_bytes), (60, 210));
+        driver.free(one);
+        driver.free(two);
+    });
     assert_eq!(usage(Scope::Object), ((0, 0), 160, 1, 160));
     assert_eq!(usage(Scope::Device), ((0, 0), 50, 1, 50));
     assert_eq!(checker.usage(OwnerId::fresh()), None);
@@ -288,17 +252,11 @@ fn lc7_what_is_left_is_read_in_the_middle_and_told_once_at_the_end() {
         bench.driver.alloc(40, 8, Scope::Object)
     });
     let middle = || {
-        let found = bench
-            .checker
-            .findings_at_end(Scoped::new(&SYSTEM, Scope::Object))
-            .expect("there is memory");
+        let found = bench.checker.findings_at_end(Scoped::new(&SYSTEM, Scope::Object)).expect("there is memory");
         let row = |found: &CheckFinding<'_>| (found.kind, found.count, found.bytes);
         found.iter().map(row).collect::<Vec<_>>()
     };
-    let left = [
-        (FindingKind::LiveAtEnd, 1, 40),
-        (FindingKind::InternalAtEnd, 1, 64),
-    ];
+    let left = [(FindingKind::LiveAtEnd, 1, 40), (FindingKind::InternalAtEnd, 1, 64)];
     // As often as one likes, and the check goes on without a word of it.
     for _ in 0..2 {
         let mut found = middle();

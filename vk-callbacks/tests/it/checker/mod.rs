@@ -1,5 +1,5 @@
-//! The live checker around callbacks: what it lets through, what it keeps from going through, and what it survives. Which defect
-//! leads to which finding is the fake driver's matrix.
+//! The live checker around callbacks: what it lets through, what it keeps from going through, and what it survives.
+//! Which defect leads to which finding is the fake driver's matrix.
 
 mod commands;
 mod layers;
@@ -25,13 +25,7 @@ fn checker<'m>(memory: &'m (dyn HostAllocator + Sync)) -> Checker<'m> {
 }
 
 /// Callbacks of an object of this kind through the checker.
-fn wrap(
-    checker: &Checker<'_>,
-    raw: RawCallbacks,
-    id: OwnerId,
-    kind: &'static str,
-    group: u32,
-) -> Checked {
+fn wrap(checker: &Checker<'_>, raw: RawCallbacks, id: OwnerId, kind: &'static str, group: u32) -> Checked {
     let mut owner = CheckedOwner::new(id, kind);
     owner.group = group;
     // SAFETY: the tests keep what is behind the callbacks until after the last call.
@@ -39,26 +33,13 @@ fn wrap(
 }
 
 /// A driver that calls them.
-fn drive(
-    checker: &Checker<'_>,
-    raw: RawCallbacks,
-    id: OwnerId,
-    kind: &'static str,
-    group: u32,
-) -> Driver {
+fn drive(checker: &Checker<'_>, raw: RawCallbacks, id: OwnerId, kind: &'static str, group: u32) -> Driver {
     Driver(*wrap(checker, raw, id, kind, group).raw())
 }
 
 /// A command about an object with these callbacks.
 fn command(name: &'static str, owner: OwnerId) -> Command {
-    Command::new(
-        name,
-        Owners {
-            object: Some(owner),
-            ..Owners::default()
-        },
-        BracketCoverage::Complete,
-    )
+    Command::new(name, Owners { object: Some(owner), ..Owners::default() }, BracketCoverage::Complete)
 }
 
 /// What `of` reads from each finding.
@@ -89,12 +70,7 @@ impl<'m> Bench<'m> {
         let app = Arc::<App>::default();
         let (checker, owner) = (checker(memory), OwnerId::fresh());
         let driver = drive(&checker, app.callbacks(), owner, "VkBuffer", 0);
-        Self {
-            app,
-            checker,
-            owner,
-            driver,
-        }
+        Self { app, checker, owner, driver }
     }
 
     fn run<R>(&self, name: &'static str, body: impl FnOnce() -> R) -> R {
@@ -112,12 +88,7 @@ fn v19_a_stray_or_second_free_is_told_and_not_passed_on() {
         // The application's heap panics when one of these reaches it.
         bench.driver.free(block);
         bench.driver.free(own.as_mut_ptr());
-        assert!(
-            bench
-                .driver
-                .realloc(own.as_mut_ptr(), 8, 8, Scope::Object)
-                .is_null()
-        );
+        assert!(bench.driver.realloc(own.as_mut_ptr(), 8, 8, Scope::Object).is_null());
         assert!(bench.driver.realloc(block, 8, 8, Scope::Object).is_null());
     });
     assert_eq!(
@@ -151,28 +122,10 @@ fn calls_go_through_as_they_are_and_the_contents_stay() {
     assert_eq!(
         bench.app.calls(),
         [
-            Alloc {
-                size: 100,
-                align: 256,
-                scope: 1
-            },
-            Realloc {
-                size: 5000,
-                align: 256,
-                scope: 1
-            },
-            Internal {
-                taken: true,
-                size: 4096,
-                kind: 0,
-                scope: 1
-            },
-            Internal {
-                taken: false,
-                size: 4096,
-                kind: 0,
-                scope: 1
-            },
+            Alloc { size: 100, align: 256, scope: 1 },
+            Realloc { size: 5000, align: 256, scope: 1 },
+            Internal { taken: true, size: 4096, kind: 0, scope: 1 },
+            Internal { taken: false, size: 4096, kind: 0, scope: 1 },
             Free,
         ]
     );
@@ -188,22 +141,15 @@ fn v42_compatible_callbacks_free_for_each_other_and_others_do_not() {
     let a = drive(&checker, first.callbacks(), ids[0], "VkBuffer", 9);
     let b = drive(&checker, second.callbacks(), ids[1], "VkBuffer", 9);
     let c = drive(&checker, stranger.callbacks(), ids[2], "VkBuffer", 0);
-    let block = checker.run(command("vkCreateBuffer", ids[0]), |_| {
-        a.alloc(8, 8, Scope::Object)
-    });
+    let block = checker.run(command("vkCreateBuffer", ids[0]), |_| a.alloc(8, 8, Scope::Object));
     checker.run(command("vkDestroyBuffer", ids[2]), |_| c.free(block));
     assert_eq!(
         (kinds(&checker), checker.live_blocks(), first.heap.live()),
         (vec![FindingKind::FreedThroughOther], 0, 0)
     );
-    let block = checker.run(command("vkCreateBuffer", ids[0]), |_| {
-        a.alloc(8, 8, Scope::Object)
-    });
+    let block = checker.run(command("vkCreateBuffer", ids[0]), |_| a.alloc(8, 8, Scope::Object));
     checker.run(command("vkDestroyBuffer", ids[1]), |_| b.free(block));
-    assert_eq!(
-        (kinds(&checker), checker.live_blocks()),
-        (vec![FindingKind::FreedThroughOther], 0)
-    );
+    assert_eq!((kinds(&checker), checker.live_blocks()), (vec![FindingKind::FreedThroughOther], 0));
     checker.close().expect("nothing is live");
 }
 
@@ -211,21 +157,11 @@ fn v42_compatible_callbacks_free_for_each_other_and_others_do_not() {
 fn a_checker_with_a_live_block_comes_back_and_says_how_many() {
     let bench = Bench::new(&SYSTEM);
     let block = bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object));
-    let Bench {
-        app,
-        checker,
-        owner,
-        driver,
-    } = bench;
+    let Bench { app, checker, owner, driver } = bench;
     let in_use = checker.close().expect_err("a block is live");
     assert_eq!((in_use.value.live_blocks(), app.heap.live()), (1, 1));
-    assert_eq!(
-        in_use.to_string(),
-        "1 block that passed through is live: destroy its object first, then close again"
-    );
-    in_use
-        .value
-        .run(command("vkDestroyBuffer", owner), |_| driver.free(block));
+    assert_eq!(in_use.to_string(), "1 block that passed through is live: destroy its object first, then close again");
+    in_use.value.run(command("vkDestroyBuffer", owner), |_| driver.free(block));
     in_use.value.close().expect("nothing is live");
     assert_eq!(app.heap.live(), 0);
 }
@@ -234,18 +170,9 @@ fn a_checker_with_a_live_block_comes_back_and_says_how_many() {
 fn a_checker_that_is_dropped_with_a_live_block_goes_on_to_pass_its_free() {
     let bench = Bench::new(&SYSTEM);
     let block = bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object));
-    let Bench {
-        app,
-        checker,
-        driver,
-        ..
-    } = bench;
+    let Bench { app, checker, driver, .. } = bench;
     drop(checker);
     assert_eq!(app.heap.live(), 1);
     driver.free(block);
-    assert_eq!(
-        app.heap.live(),
-        0,
-        "the callbacks lead on, to the leaked checker and through it"
-    );
+    assert_eq!(app.heap.live(), 0, "the callbacks lead on, to the leaked checker and through it");
 }

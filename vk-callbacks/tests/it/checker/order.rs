@@ -1,5 +1,5 @@
-//! The order in which a call is written down and passed on: another thread may be given an address before the call that let go of
-//! it has returned. Here it always is.
+//! The order in which a call is written down and passed on: another thread may be given an address before the call that
+//! let go of it has returned. Here it always is.
 
 use std::ffi::c_void;
 use std::sync::mpsc::{Receiver, channel};
@@ -30,12 +30,7 @@ impl Hasty {
     fn new(refuses: bool, lets_go: bool) -> &'static Self {
         // Addresses that are never dereferenced, the last one first.
         let free = Mutex::new((1..=8).rev().map(|place| place << 12).collect());
-        Box::leak(Box::new(Self {
-            free,
-            meanwhile: Mutex::default(),
-            refuses,
-            lets_go,
-        }))
+        Box::leak(Box::new(Self { free, meanwhile: Mutex::default(), refuses, lets_go }))
     }
 
     fn callbacks(&'static self) -> RawCallbacks {
@@ -75,12 +70,7 @@ fn hasty<'a>(ud: *mut c_void) -> &'a Hasty {
     unsafe { &*ud.cast::<Hasty>() }
 }
 
-unsafe extern "system" fn allocation(
-    ud: *mut c_void,
-    _: usize,
-    _: usize,
-    _: RawScope,
-) -> *mut c_void {
+unsafe extern "system" fn allocation(ud: *mut c_void, _: usize, _: usize, _: RawScope) -> *mut c_void {
     hasty(ud).take()
 }
 
@@ -92,11 +82,7 @@ unsafe extern "system" fn reallocation(
     _: RawScope,
 ) -> *mut c_void {
     let hasty = hasty(ud);
-    let block = if hasty.refuses {
-        ptr::null_mut()
-    } else {
-        hasty.take()
-    };
+    let block = if hasty.refuses { ptr::null_mut() } else { hasty.take() };
     if hasty.lets_go {
         hasty.give_back(old);
     }
@@ -128,19 +114,11 @@ impl Two {
         let checker: &'static Checker<'static> = Box::leak(Box::new(checker(&SYSTEM)));
         let owner = OwnerId::fresh();
         let driver = drive(checker, hasty.callbacks(), owner, "VkBuffer", 0);
-        Self {
-            hasty,
-            checker,
-            owner,
-            driver,
-        }
+        Self { hasty, checker, owner, driver }
     }
 
     fn run<R>(&self, body: impl FnOnce(&Driver) -> R) -> R {
-        self.checker
-            .run(command("vkCreateBuffer", self.owner), |_| {
-                body(&self.driver)
-            })
+        self.checker.run(command("vkCreateBuffer", self.owner), |_| body(&self.driver))
     }
 
     fn alloc(&self) -> usize {
@@ -148,10 +126,7 @@ impl Two {
     }
 
     fn realloc(&self, block: usize, size: usize) -> usize {
-        self.run(|driver| {
-            driver.realloc(ptr::without_provenance_mut(block), size, 8, Scope::Object)
-        })
-        .addr()
+        self.run(|driver| driver.realloc(ptr::without_provenance_mut(block), size, 8, Scope::Object)).addr()
     }
 
     fn free(&self, block: usize) {
@@ -163,9 +138,7 @@ impl Two {
         let (told, given) = channel();
         let this = *self;
         self.hasty.next(move || {
-            let taken = thread::spawn(move || { this }.alloc())
-                .join()
-                .expect("no panic");
+            let taken = thread::spawn(move || { this }.alloc()).join().expect("no panic");
             told.send(taken).expect("somebody waits");
         });
         given
@@ -209,7 +182,8 @@ fn v11_two_threads_that_reallocate_around_one_address_do_not_take_each_others_bl
     let block = two.alloc();
     let (first_is_back, wait) = channel::<()>();
     let (begun, has_begun) = channel::<()>();
-    // While the first reallocation runs a second thread is given the old address, and begins to reallocate that; it ends last.
+    // While the first reallocation runs a second thread is given the old address, and begins to reallocate that; it
+    // ends last.
     two.hasty.next(move || {
         begun.send(()).expect("somebody waits");
         wait.recv().expect("the first one returns");
@@ -224,11 +198,7 @@ fn v11_two_threads_that_reallocate_around_one_address_do_not_take_each_others_bl
         other.send(join).expect("somebody waits");
     });
     let moved = two.realloc(block, 100);
-    assert_eq!(
-        two.known(),
-        (vec![], 2),
-        "one that was moved, one in transit"
-    );
+    assert_eq!(two.known(), (vec![], 2), "one that was moved, one in transit");
     first_is_back.send(()).expect("the second thread waits");
     let (taken, moved_again) = second.recv().expect("it began").join().expect("no panic");
     assert!(taken == block && moved_again != moved);
@@ -246,11 +216,7 @@ fn v16_a_reallocation_that_fails_leaves_the_block_and_who_gives_it_away_is_found
         let given = two.other_takes_meanwhile();
         assert_eq!(two.realloc(block, 100), 0);
         let other = given.recv().expect("the other thread took one");
-        let found = if lets_go {
-            vec![FindingKind::OldBlockGivenAway]
-        } else {
-            vec![]
-        };
+        let found = if lets_go { vec![FindingKind::OldBlockGivenAway] } else { vec![] };
         assert_eq!(other == block, lets_go);
         let live = 2 - usize::from(lets_go);
         assert_eq!(two.known(), (found.clone(), live));

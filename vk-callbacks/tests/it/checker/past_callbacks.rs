@@ -41,10 +41,7 @@ fn v19_a_block_that_another_allocator_is_to_free_is_told_once_and_gone() {
     // For its own callbacks it is freed; the application still has it, and it is not reported again.
     checker.run(command("vkDestroyBuffer", owner), |_| driver.free(kept));
     checker.finish();
-    assert_eq!(
-        kinds(&checker),
-        [FindingKind::FreedTwice, FindingKind::FreedThroughOther]
-    );
+    assert_eq!(kinds(&checker), [FindingKind::FreedTwice, FindingKind::FreedThroughOther]);
     assert_eq!((app.heap.live(), checker.live_blocks()), (1, 0));
     checker.close().expect("nothing is live");
 }
@@ -56,17 +53,10 @@ struct Freeing<'c> {
     told: Cell<Option<bool>>,
 }
 
-unsafe extern "system" fn free_elsewhere(
-    user_data: *mut c_void,
-    _: usize,
-    _: usize,
-    _: RawScope,
-) -> *mut c_void {
+unsafe extern "system" fn free_elsewhere(user_data: *mut c_void, _: usize, _: usize, _: RawScope) -> *mut c_void {
     // SAFETY: the test's own struct, which outlives the call.
     let freeing = unsafe { &*user_data.cast::<Freeing<'_>>() };
-    let told = freeing
-        .checker
-        .freed_elsewhere(freeing.block.cast(), |_| true);
+    let told = freeing.checker.freed_elsewhere(freeing.block.cast(), |_| true);
     freeing.told.set(Some(told));
     ptr::null_mut()
 }
@@ -76,11 +66,7 @@ fn v19_what_a_callback_frees_elsewhere_is_its_own() {
     let bench = Bench::new(&SYSTEM);
     bench.run("vkCreateBuffer", || {
         let block = bench.driver.alloc(100, 8, Scope::Object);
-        let freeing = Freeing {
-            checker: &bench.checker,
-            block,
-            told: Cell::new(None),
-        };
+        let freeing = Freeing { checker: &bench.checker, block, told: Cell::new(None) };
         let raw = RawCallbacks {
             p_user_data: ptr::from_ref(&freeing).cast_mut().cast(),
             pfn_allocation: Some(free_elsewhere),

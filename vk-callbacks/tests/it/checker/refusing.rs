@@ -20,8 +20,7 @@ fn a_finding_without_room_is_counted() {
     let free_null = || {
         bench.run("vkCreateBuffer", || {
             let requests = memory.requests();
-            many.iter()
-                .for_each(|driver| driver.free(std::ptr::null_mut()));
+            many.iter().for_each(|driver| driver.free(std::ptr::null_mut()));
             assert_eq!(memory.requests(), requests, "law 3");
         });
         bench.checker.lost()
@@ -50,17 +49,10 @@ fn each_request_makes_room_for_what_the_frees_after_it_lead_to() {
         let bench = Bench::new(&SYSTEM);
         let many = strangers(&bench, 300);
         let bridge = std::pin::pin!(vk_callbacks::bridge::BareBridge::new(&SYSTEM));
-        let driver = drive(
-            &bench.checker,
-            bridge.as_ref().raw(),
-            bench.owner,
-            "VkBuffer",
-            0,
-        );
+        let driver = drive(&bench.checker, bridge.as_ref().raw(), bench.owner, "VkBuffer", 0);
         bench.run("vkCreateBuffer", || {
             let free_null = || {
-                many.iter()
-                    .for_each(|driver| driver.free(std::ptr::null_mut()));
+                many.iter().for_each(|driver| driver.free(std::ptr::null_mut()));
                 bench.checker.lost()
             };
             let mut block = driver.alloc(8, 8, Scope::Object);
@@ -80,15 +72,7 @@ fn each_request_makes_room_for_what_the_frees_after_it_lead_to() {
 
 /// As many different callbacks.
 fn strangers(bench: &Bench<'_>, number: usize) -> Vec<Driver> {
-    let one = |_| {
-        drive(
-            &bench.checker,
-            bench.app.callbacks(),
-            OwnerId::fresh(),
-            "VkImage",
-            0,
-        )
-    };
+    let one = |_| drive(&bench.checker, bench.app.callbacks(), OwnerId::fresh(), "VkImage", 0);
     (0..number).map(one).collect()
 }
 
@@ -97,16 +81,9 @@ fn freeing_takes_no_memory_whatever_it_leads_to() {
     let memory = failing();
     let bench = Bench::new(&memory);
     let stranger = App::default();
-    let other = drive(
-        &bench.checker,
-        stranger.callbacks(),
-        OwnerId::fresh(),
-        "VkImage",
-        0,
-    );
-    let [block, others, moving] = bench.run("vkCreateBuffer", || {
-        [8, 8, 8].map(|size| bench.driver.alloc(size, 8, Scope::Object))
-    });
+    let other = drive(&bench.checker, stranger.callbacks(), OwnerId::fresh(), "VkImage", 0);
+    let [block, others, moving] =
+        bench.run("vkCreateBuffer", || [8, 8, 8].map(|size| bench.driver.alloc(size, 8, Scope::Object)));
     let told = bench.run("vkCreateImage", || bench.driver.alloc(8, 8, Scope::Command));
     let requests = memory.requests();
     let mut own = [0_u8; 64];
@@ -159,19 +136,14 @@ fn no_lock_is_held_when_memory_is_taken_or_given_back() {
     let bench = Bench::new(&memory);
     let many = if cfg!(miri) { 200 } else { 3000 };
     bench.run("vkCreateBuffer", || {
-        let blocks: Vec<_> = (0..many)
-            .map(|size| bench.driver.alloc(size % 7 + 1, 8, Scope::Object))
-            .collect();
+        let blocks: Vec<_> = (0..many).map(|size| bench.driver.alloc(size % 7 + 1, 8, Scope::Object)).collect();
         for block in blocks {
             let block = bench.driver.realloc(block, 9, 16, Scope::Object);
             bench.driver.free(block);
             bench.driver.free(block);
         }
     });
-    assert_eq!(
-        kinds(&bench.checker),
-        [FindingKind::OtherAlignment, FindingKind::FreedTwice]
-    );
+    assert_eq!(kinds(&bench.checker), [FindingKind::OtherAlignment, FindingKind::FreedTwice]);
     let counts = found(&bench.checker, |found| found.count);
     assert_eq!(counts, [many as u64, many as u64]);
     bench.checker.close().expect("nothing is live");
@@ -183,9 +155,7 @@ fn v41_v44_a_handle_without_room_blames_nobody_and_calls_are_judged_all_the_same
     let bench = Bench::new(&memory);
     let end = |handle| {
         bench.run("vkDestroyBuffer", || ());
-        bench
-            .checker
-            .destroyed("VkBuffer", handle, Some(bench.owner), "vkDestroyBuffer");
+        bench.checker.destroyed("VkBuffer", handle, Some(bench.owner), "vkDestroyBuffer");
     };
     let block = bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object));
     bench.checker.created("VkBuffer", 1, Some(bench.owner));
@@ -198,10 +168,7 @@ fn v41_v44_a_handle_without_room_blames_nobody_and_calls_are_judged_all_the_same
     memory.arm(Fault::Never);
     (1..=handle).for_each(end);
     let lost = bench.checker.lost();
-    assert!(
-        lost > 1,
-        "what the missing handle makes doubtful is lost, too: {lost}"
-    );
+    assert!(lost > 1, "what the missing handle makes doubtful is lost, too: {lost}");
     bench.run("vkDestroyBuffer", || {
         bench.driver.free(block);
         bench.driver.free(block);

@@ -43,9 +43,7 @@ fn v18_frees_of_null_are_counted_by_owner_and_command_on_every_thread() {
             });
         }
     });
-    let rows = found(&bench.checker, |found| {
-        (found.owner, found.command, found.count)
-    });
+    let rows = found(&bench.checker, |found| (found.owner, found.command, found.count));
     let count = |owner, command: &str| -> u64 {
         let of_it = |row: &&(Option<OwnerId>, &str, u64)| (row.0, row.1) == (Some(owner), command);
         rows.iter().filter(of_it).map(|row| row.2).sum()
@@ -54,10 +52,7 @@ fn v18_frees_of_null_are_counted_by_owner_and_command_on_every_thread() {
         assert_eq!(count(bench.owner, name), 3 * EACH * times, "{name}");
     }
     let all: u64 = COMMANDS.iter().map(|name| count(other, name)).sum();
-    assert_eq!(
-        (all, count(other, COMMANDS[0])),
-        (3 * EACH, 3 * EACH.div_ceil(6))
-    );
+    assert_eq!((all, count(other, COMMANDS[0])), (3 * EACH, 3 * EACH.div_ceil(6)));
     assert_eq!((rows.len(), bench.checker.lost()), (12, 0));
 }
 
@@ -91,15 +86,12 @@ fn v23_many_kinds_of_free_on_one_foreign_thread_have_room() {
         "vkCreateSwapchainKHR",
     ];
     let bench = Bench::new(&SYSTEM);
-    let blocks = COMMANDS
-        .map(|command| Sent(bench.run(command, || bench.driver.alloc(8, 8, Scope::Object))));
+    let blocks = COMMANDS.map(|command| Sent(bench.run(command, || bench.driver.alloc(8, 8, Scope::Object))));
     thread::scope(|scope| {
         let driver = bench.driver;
         scope.spawn(move || blocks.into_iter().for_each(|block| driver.free(block.0)));
     });
-    let freed = kinds(&bench.checker)
-        .into_iter()
-        .filter(|kind| *kind == FindingKind::FreedOnForeignThread);
+    let freed = kinds(&bench.checker).into_iter().filter(|kind| *kind == FindingKind::FreedOnForeignThread);
     assert_eq!(freed.count(), COMMANDS.len());
     bench.checker.close().expect("nothing is live");
 }
@@ -120,39 +112,29 @@ fn v24_threads_that_take_move_and_free_each_others_blocks_are_let_be() {
                     checker.run(command("vkCreateBuffer", owner), |_| {
                         let block = driver.alloc(round % 200 + 1, 8, Scope::Object);
                         let own = driver.alloc(16, 8, Scope::Command);
-                        let block =
-                            driver.realloc(block, round % 300 + worker + 1, 8, Scope::Object);
+                        let block = driver.realloc(block, round % 300 + worker + 1, 8, Scope::Object);
                         driver.free(own);
                         send.send(Sent(block)).expect("somebody receives");
                     });
                     checker.run(command("vkDestroyBuffer", owner), |_| {
-                        let other = receive
-                            .lock()
-                            .expect("no panic")
-                            .recv()
-                            .expect("one was sent before");
+                        let other = receive.lock().expect("no panic").recv().expect("one was sent before");
                         driver.free(other.0);
                     });
                 }
             });
         }
     });
-    assert_eq!(
-        (kinds(&checker), checker.live_blocks(), app.heap.live()),
-        (vec![], 0, 0)
-    );
+    assert_eq!((kinds(&checker), checker.live_blocks(), app.heap.live()), (vec![], 0, 0));
     // The same program with one block kept says so.
-    checker.run(command("vkCreateBuffer", owner), |_| {
-        driver.alloc(16, 8, Scope::Command)
-    });
+    checker.run(command("vkCreateBuffer", owner), |_| driver.alloc(16, 8, Scope::Command));
     assert_eq!(kinds(&checker), [FindingKind::CommandBlockLeft]);
 }
 
 #[test]
 fn v22_a_thread_that_was_early_for_two_checkers_is_relabelled_by_each() {
     let (first, second) = (Bench::new(&SYSTEM), Bench::new(&SYSTEM));
-    let blocks = [&first, &second]
-        .map(|bench| Sent(bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object))));
+    let blocks =
+        [&first, &second].map(|bench| Sent(bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object))));
     thread::scope(|scope| {
         let (first, second) = (&first, &second);
         let drivers = [first.driver, second.driver];
@@ -162,10 +144,7 @@ fn v22_a_thread_that_was_early_for_two_checkers_is_relabelled_by_each() {
                 driver.free(block.0);
             }
             let both = || (kinds(&first.checker), kinds(&second.checker));
-            let (foreign, between) = (
-                vec![FindingKind::FreedOnForeignThread],
-                vec![FindingKind::FreedBetweenCommands],
-            );
+            let (foreign, between) = (vec![FindingKind::FreedOnForeignThread], vec![FindingKind::FreedBetweenCommands]);
             assert_eq!(both(), (foreign.clone(), foreign.clone()));
             first.run("vkGetFenceStatus", || ());
             assert_eq!(both(), (between.clone(), foreign));

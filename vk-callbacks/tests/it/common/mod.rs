@@ -16,10 +16,7 @@ use vk_callbacks::trace::Pointer;
 use vk_callbacks::{CheckFinding, CheckOptions, Judge, TraceEvent, TraceReader};
 
 pub static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-pub const COMPLETE: CheckOptions = CheckOptions {
-    coverage: BracketCoverage::Complete,
-    opened: Opened::ThroughLoader,
-};
+pub const COMPLETE: CheckOptions = CheckOptions { coverage: BracketCoverage::Complete, opened: Opened::ThroughLoader };
 
 /// The trace of these lines, whole.
 pub fn trace(lines: &str) -> String {
@@ -29,18 +26,10 @@ pub fn trace(lines: &str) -> String {
 }
 
 /// What `of` reads from the findings of a trace, and how many observations were lost.
-pub fn judged<R>(
-    text: &str,
-    options: CheckOptions,
-    of: impl FnMut(&CheckFinding<'_>) -> R,
-) -> (Vec<R>, u64) {
+pub fn judged<R>(text: &str, options: CheckOptions, of: impl FnMut(&CheckFinding<'_>) -> R) -> (Vec<R>, u64) {
     let mut judge = Judge::new(&SYSTEM, options);
-    judge
-        .run(TraceReader::new(text).expect("a header"))
-        .expect("a whole trace, and memory");
-    let found = judge
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("memory");
+    judge.run(TraceReader::new(text).expect("a header")).expect("a whole trace, and memory");
+    let found = judge.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("memory");
     (found.iter().map(of).collect(), judge.lost())
 }
 
@@ -63,13 +52,7 @@ impl Driver {
         self.realloc_raw(original, size, align, raw(scope))
     }
 
-    pub fn realloc_raw(
-        &self,
-        original: *mut u8,
-        size: usize,
-        align: usize,
-        scope: RawScope,
-    ) -> *mut u8 {
+    pub fn realloc_raw(&self, original: *mut u8, size: usize, align: usize, scope: RawScope) -> *mut u8 {
         let call = self.0.pfn_reallocation.expect("set");
         // SAFETY: the callbacks are live (see the type).
         unsafe { call(self.0.p_user_data, original.cast(), size, align, scope) }.cast()
@@ -82,12 +65,7 @@ impl Driver {
     }
 
     pub fn internal(&self, taken: bool, size: usize, kind: i32, scope: RawScope) {
-        let call = if taken {
-            self.0.pfn_internal_allocation
-        } else {
-            self.0.pfn_internal_free
-        }
-        .expect("set");
+        let call = if taken { self.0.pfn_internal_allocation } else { self.0.pfn_internal_free }.expect("set");
         // SAFETY: the callbacks are live; any arguments may be passed.
         unsafe { call(self.0.p_user_data, size, kind, scope) }
     }
@@ -120,24 +98,11 @@ pub fn assert_filled(memory: *const u8, len: usize, seed: u8) {
 /// One call an application got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    Alloc {
-        size: usize,
-        align: usize,
-        scope: RawScope,
-    },
-    Realloc {
-        size: usize,
-        align: usize,
-        scope: RawScope,
-    },
+    Alloc { size: usize, align: usize, scope: RawScope },
+    Realloc { size: usize, align: usize, scope: RawScope },
     Free,
     FreeNull,
-    Internal {
-        taken: bool,
-        size: usize,
-        kind: i32,
-        scope: RawScope,
-    },
+    Internal { taken: bool, size: usize, kind: i32, scope: RawScope },
 }
 
 /// The heap behind one or several applications' callbacks: those that share it are compatible (V42).
@@ -158,10 +123,7 @@ unsafe impl Send for Owned {}
 
 impl Heap {
     pub fn live(&self) -> usize {
-        self.blocks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     pub fn live_bytes(&self) -> u64 {
@@ -176,10 +138,7 @@ impl Heap {
         let base = unsafe { std::alloc::alloc(layout) };
         // SAFETY: `off_by <= align`.
         let block = unsafe { base.add(off_by) };
-        self.blocks
-            .lock()
-            .expect("no panic inside")
-            .insert(block.addr(), Owned { base, layout, size });
+        self.blocks.lock().expect("no panic inside").insert(block.addr(), Owned { base, layout, size });
         block
     }
 
@@ -219,10 +178,7 @@ pub struct App {
 impl App {
     /// Another application over the same heap.
     pub fn compatible(other: &Self) -> Self {
-        Self {
-            heap: Arc::clone(&other.heap),
-            ..Self::default()
-        }
+        Self { heap: Arc::clone(&other.heap), ..Self::default() }
     }
 
     pub fn callbacks(&self) -> RawCallbacks {
@@ -246,11 +202,7 @@ impl App {
 
     /// True when this request is to be refused: all are, once `refuse_after` more have been served.
     fn refuse(&self) -> bool {
-        self.refuses.load(SeqCst)
-            && self
-                .refuse_after
-                .fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1))
-                .is_err()
+        self.refuses.load(SeqCst) && self.refuse_after.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_err()
     }
 }
 
@@ -259,24 +211,13 @@ fn app<'a>(ud: *mut c_void) -> &'a App {
     unsafe { &*ud.cast::<App>() }
 }
 
-unsafe extern "system" fn allocation(
-    ud: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: RawScope,
-) -> *mut c_void {
+unsafe extern "system" fn allocation(ud: *mut c_void, size: usize, align: usize, scope: RawScope) -> *mut c_void {
     let app = app(ud);
     app.log(Call::Alloc { size, align, scope });
     if app.refuse() {
         return ptr::null_mut();
     }
-    app.heap
-        .take(
-            size,
-            align,
-            usize::from(app.misalign_allocations.load(SeqCst)),
-        )
-        .cast()
+    app.heap.take(size, align, usize::from(app.misalign_allocations.load(SeqCst))).cast()
 }
 
 unsafe extern "system" fn reallocation(
@@ -292,11 +233,7 @@ unsafe extern "system" fn reallocation(
         return ptr::null_mut();
     }
     let kept = app.heap.size_of(original.cast()).min(size);
-    let new = app.heap.take(
-        size,
-        align,
-        usize::from(app.misalign_reallocations.load(SeqCst)),
-    );
+    let new = app.heap.take(size, align, usize::from(app.misalign_reallocations.load(SeqCst)));
     // SAFETY: both blocks are live, different, and hold `kept` bytes.
     unsafe { ptr::copy_nonoverlapping(original.cast::<u8>(), new, kept) };
     app.heap.give_back(original.cast());
@@ -312,27 +249,12 @@ unsafe extern "system" fn free(ud: *mut c_void, memory: *mut c_void) {
     app.heap.give_back(memory.cast());
 }
 
-unsafe extern "system" fn internal_allocation(
-    ud: *mut c_void,
-    size: usize,
-    kind: i32,
-    scope: RawScope,
-) {
-    app(ud).log(Call::Internal {
-        taken: true,
-        size,
-        kind,
-        scope,
-    });
+unsafe extern "system" fn internal_allocation(ud: *mut c_void, size: usize, kind: i32, scope: RawScope) {
+    app(ud).log(Call::Internal { taken: true, size, kind, scope });
 }
 
 unsafe extern "system" fn internal_free(ud: *mut c_void, size: usize, kind: i32, scope: RawScope) {
-    app(ud).log(Call::Internal {
-        taken: false,
-        size,
-        kind,
-        scope,
-    });
+    app(ud).log(Call::Internal { taken: false, size, kind, scope });
 }
 
 /// What the calls of a trace add up to.
@@ -358,19 +280,12 @@ pub fn sums(text: &str) -> TraceSums {
     let mut sums = TraceSums::default();
     for line in TraceReader::new(text).expect("own header") {
         let (by, old, new, size) = match line.expect("own line").1 {
-            TraceEvent::Allocate { by, block, asked } => {
-                (by, Pointer::Null, block, Some(asked.size))
-            }
+            TraceEvent::Allocate { by, block, asked } => (by, Pointer::Null, block, Some(asked.size)),
             TraceEvent::ReallocateBegin { .. } => {
                 sums.running += 1;
                 continue;
             }
-            TraceEvent::Reallocate {
-                by,
-                old,
-                new,
-                asked,
-            } => {
+            TraceEvent::Reallocate { by, old, new, asked } => {
                 sums.reallocations += 1;
                 sums.running -= 1;
                 let stays = new == Pointer::Null && asked.size != 0;

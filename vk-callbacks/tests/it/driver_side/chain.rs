@@ -7,41 +7,17 @@ use super::*;
 fn v29_cache_memory_comes_from_the_cache_and_never_from_the_object() {
     let apps = [App::default(), App::default(), App::default()];
     let [cache, pipeline, device] = apps.each_ref().map(of);
-    let chain = FallbackChain::new(&OWN)
-        .object(Some(&pipeline))
-        .device(Some(&device));
-    assert_eq!(
-        chain.cache(Some(&cache)).resolve(Scope::Cache).level,
-        Level::Cache
-    );
-    assert_eq!(
-        chain
-            .cache(LevelAllocator::NONE)
-            .resolve(Scope::Cache)
-            .level,
-        Level::Device
-    );
-    assert_eq!(
-        chain.resolve(Scope::Cache).level,
-        Level::Object,
-        "the command creates the cache itself"
-    );
+    let chain = FallbackChain::new(&OWN).object(Some(&pipeline)).device(Some(&device));
+    assert_eq!(chain.cache(Some(&cache)).resolve(Scope::Cache).level, Level::Cache);
+    assert_eq!(chain.cache(LevelAllocator::NONE).resolve(Scope::Cache).level, Level::Device);
+    assert_eq!(chain.resolve(Scope::Cache).level, Level::Object, "the command creates the cache itself");
     for scope in [Scope::Command, Scope::Object] {
-        assert_eq!(
-            chain.cache(Some(&cache)).resolve(scope).level,
-            Level::Object,
-            "{scope}"
-        );
+        assert_eq!(chain.cache(Some(&cache)).resolve(scope).level, Level::Object, "{scope}");
     }
-    let creating = FallbackChain::new(&OWN)
-        .object(Some(&cache))
-        .device(Some(&device));
+    let creating = FallbackChain::new(&OWN).object(Some(&cache)).device(Some(&device));
     let made = Object::create_with_scope(&creating, Scope::Cache, 5_u32).expect("memory");
     let asked = apps[0].calls();
-    assert!(
-        matches!(asked[..], [Call::Alloc { scope, .. }] if scope == raw(Scope::Cache)),
-        "{asked:?}"
-    );
+    assert!(matches!(asked[..], [Call::Alloc { scope, .. }] if scope == raw(Scope::Cache)), "{asked:?}");
     assert_eq!(
         // SAFETY: the chain it was created with.
         unsafe { made.destroy(&creating) }.expect("its level is there"),
@@ -56,10 +32,7 @@ fn v28_the_most_specific_allocator_serves() {
     let hosts = apps.each_ref().map(of);
     for mask in 0..8_usize {
         let there = |i: usize| (mask >> i & 1 == 1).then(|| &hosts[i] as &DynHost<'_>);
-        let chain = FallbackChain::new(&OWN)
-            .object(there(0))
-            .device(there(1))
-            .instance(there(2));
+        let chain = FallbackChain::new(&OWN).object(there(0)).device(there(1)).instance(there(2));
         for scope in Scope::ALL {
             let skipped = match scope {
                 Scope::Command | Scope::Object | Scope::Cache => 0,
@@ -69,11 +42,7 @@ fn v28_the_most_specific_allocator_serves() {
             let expected = (skipped..3).find(|i| mask >> i & 1 == 1);
             let served = chain.resolve(scope);
             let levels = [Level::Object, Level::Device, Level::Instance];
-            assert_eq!(
-                served.level,
-                expected.map_or(Level::Default, |i| levels[i]),
-                "mask {mask:03b}, scope {scope}"
-            );
+            assert_eq!(served.level, expected.map_or(Level::Default, |i| levels[i]), "mask {mask:03b}, scope {scope}");
             let before: Vec<_> = apps.iter().map(|app| app.calls().len()).collect();
             drop(chain.allocate(layout(16, 8), scope).expect("memory"));
             for (i, app) in apps.iter().enumerate() {
@@ -102,8 +71,7 @@ fn v42_destroying_without_the_allocator_gives_the_object_back() {
     // SAFETY: the object's handle, used no more.
     let object = unsafe { Object::<String>::from_handle(handle) }.expect("not null");
     // SAFETY: nothing is freed through an incompatible allocator: it is refused.
-    let refused = unsafe { object.destroy(&FallbackChain::new(&OWN)) }
-        .expect_err("no allocator at the object level");
+    let refused = unsafe { object.destroy(&FallbackChain::new(&OWN)) }.expect_err("no allocator at the object level");
     assert_eq!(refused.error, CallbackError::LevelMissing(Level::Object));
     // SAFETY: the object lives at the same place.
     assert_eq!(unsafe { word.read() }, 7, "the loader's word");
@@ -120,14 +88,9 @@ fn v42_destroying_without_the_allocator_gives_the_object_back() {
 fn m27_without_callbacks_the_drivers_own_allocator_serves_and_alignment_is_kept() {
     let chain = FallbackChain::new(&OWN);
     for align in [1, 8, 64, 4096] {
-        let block = chain
-            .allocate_zeroed(layout(100, align), Scope::Object)
-            .expect("memory");
+        let block = chain.allocate_zeroed(layout(100, align), Scope::Object).expect("memory");
         assert_eq!(block.level(), Level::Default);
-        assert!(
-            block.as_ptr().as_ptr().addr().is_multiple_of(align),
-            "asserted at most, in Mesa; kept here"
-        );
+        assert!(block.as_ptr().as_ptr().addr().is_multiple_of(align), "asserted at most, in Mesa; kept here");
         // SAFETY: the block holds 100 zeros.
         assert!((0..100).all(|i| unsafe { block.as_ptr().as_ptr().wrapping_add(i).read() } == 0));
     }
@@ -138,27 +101,17 @@ fn v43_m28_a_block_goes_back_to_whom_it_came_from() {
     let (object, device) = (App::default(), App::default());
     let (object_host, device_host) = (of(&object), of(&device));
     let creating = FallbackChain::new(&OWN).device(Some(&device_host));
-    let kept = creating
-        .allocate(layout(64, 8), Scope::Object)
-        .expect("memory")
-        .store();
+    let kept = creating.allocate(layout(64, 8), Scope::Object).expect("memory").store();
     assert_eq!(kept.level(), Level::Device);
-    // Freed by a command that has an allocator of its own: Mesa's vk_free2 with that pAllocator would take the wrong one.
-    // SAFETY: the device level is the same.
+    // Freed by a command that has an allocator of its own: Mesa's vk_free2 with that pAllocator would take the wrong
+    // one. SAFETY: the device level is the same.
     unsafe { kept.free(&creating.object(Some(&object_host))) }.expect("given back");
     assert_eq!((device.heap.live(), object.calls().len()), (0, 0));
 
-    let kept = creating
-        .object(Some(&object_host))
-        .allocate(layout(64, 8), Scope::Object)
-        .expect("memory")
-        .store();
+    let kept = creating.object(Some(&object_host)).allocate(layout(64, 8), Scope::Object).expect("memory").store();
     // SAFETY: it is refused.
     let refused = unsafe { kept.free(&creating) }.expect_err("no allocator at that level");
-    assert_eq!(
-        (refused.error, object.heap.live()),
-        (CallbackError::LevelMissing(Level::Object), 1)
-    );
+    assert_eq!((refused.error, object.heap.live()), (CallbackError::LevelMissing(Level::Object), 1));
     // SAFETY: the same allocator.
     unsafe { refused.value.free(&creating.object(Some(&object_host))) }.expect("given back");
     assert_eq!(object.heap.live(), 0);
@@ -176,37 +129,16 @@ fn m29_instance_and_device_keep_callbacks_by_value_and_fall_back() {
     drop(given);
     // SAFETY: NULL.
     let plain = unsafe { DeviceDomain::new(ptr::null()) }.expect("NULL is whole");
-    assert_eq!(
-        device.chain(&instance, None).resolve(Scope::Device).level,
-        Level::Device
-    );
-    assert_eq!(
-        plain.chain(&instance, None).resolve(Scope::Device).level,
-        Level::Instance
-    );
-    drop(
-        device
-            .chain(&instance, None)
-            .allocate(layout(8, 8), Scope::Object)
-            .expect("memory"),
-    );
-    assert_eq!(
-        (for_instance.calls().len(), for_device.calls().len()),
-        (0, 2)
-    );
-    drop(
-        plain
-            .chain(&instance, None)
-            .allocate(layout(8, 8), Scope::Object)
-            .expect("memory"),
-    );
-    assert_eq!(
-        (for_instance.calls().len(), for_device.calls().len()),
-        (2, 2)
-    );
+    assert_eq!(device.chain(&instance, None).resolve(Scope::Device).level, Level::Device);
+    assert_eq!(plain.chain(&instance, None).resolve(Scope::Device).level, Level::Instance);
+    drop(device.chain(&instance, None).allocate(layout(8, 8), Scope::Object).expect("memory"));
+    assert_eq!((for_instance.calls().len(), for_device.calls().len()), (0, 2));
+    drop(plain.chain(&instance, None).allocate(layout(8, 8), Scope::Object).expect("memory"));
+    assert_eq!((for_instance.calls().len(), for_device.calls().len()), (2, 2));
 }
 
-/// The options of callbacks that a driver keeps go into a chain as they are: by reference, by `as_ref()`, and as any allocator's.
+/// The options of callbacks that a driver keeps go into a chain as they are: by reference, by `as_ref()`, and as any
+/// allocator's.
 #[test]
 fn a_chain_takes_the_options_that_a_driver_keeps() {
     let app = App::default();
@@ -219,20 +151,10 @@ fn a_chain_takes_the_options_that_a_driver_keeps() {
     let own = FallbackChain::new(&OWN);
     assert_eq!(level(own.instance(&kept).device(&none)), Level::Instance);
     assert_eq!(level(own.device(kept.as_ref())), Level::Device);
-    assert_eq!(
-        level(own.object(kept.as_ref().map(|kept| kept as &DynHost<'_>))),
-        Level::Object
-    );
+    assert_eq!(level(own.object(kept.as_ref().map(|kept| kept as &DynHost<'_>))), Level::Object);
     assert_eq!(level(own.device(&kept).cache(&none)), Level::Device);
     assert_eq!(level(own.object(&kept).cache(&kept)), Level::Cache);
-    assert_eq!(
-        level(own.object(none.as_ref()).device(LevelAllocator::NONE)),
-        Level::Default
-    );
-    drop(
-        own.device(&kept)
-            .allocate(layout(8, 8), Scope::Object)
-            .expect("memory"),
-    );
+    assert_eq!(level(own.object(none.as_ref()).device(LevelAllocator::NONE)), Level::Default);
+    drop(own.device(&kept).allocate(layout(8, 8), Scope::Object).expect("memory"));
     assert_eq!(app.calls().len(), 2);
 }

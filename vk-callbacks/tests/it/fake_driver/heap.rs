@@ -1,4 +1,5 @@
-//! An application's allocator that survives a driver's worst: it knows its blocks by a table, and gives no memory back before its end.
+//! An application's allocator that survives a driver's worst: it knows its blocks by a table, and gives no memory back
+//! before its end.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
@@ -94,14 +95,7 @@ impl Table {
         }
         self.memory.push((whole, layout));
         let block = whole.wrapping_add(BEFORE.max(align));
-        self.live.insert(
-            block.addr(),
-            HeapLive {
-                size,
-                align,
-                thread: current_thread(),
-            },
-        );
+        self.live.insert(block.addr(), HeapLive { size, align, thread: current_thread() });
         block
     }
 
@@ -112,15 +106,12 @@ impl Table {
     }
 
     fn asked(&mut self, size: usize, scope: RawScope) {
-        if let Some(requests) = usize::try_from(scope)
-            .ok()
-            .and_then(|scope| self.seen.requests.get_mut(scope))
-        {
+        if let Some(requests) = usize::try_from(scope).ok().and_then(|scope| self.seen.requests.get_mut(scope)) {
             *requests += 1;
         }
         self.seen.of_nothing += u64::from(size == 0);
-        let pooled = current_command()
-            .is_some_and(|command| CommandRow::of(command.name).source(Scope::Object) == Pool);
+        let pooled =
+            current_command().is_some_and(|command| CommandRow::of(command.name).source(Scope::Object) == Pool);
         self.seen.from_pools += u64::from(pooled);
     }
 }
@@ -187,9 +178,7 @@ unsafe extern "system" fn reallocation(
 unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
     let mut table = heap(user_data);
     table.seen.null_frees += u64::from(block.is_null());
-    let elsewhere = table
-        .take_back(block.addr())
-        .is_some_and(|block| block.thread != current_thread());
+    let elsewhere = table.take_back(block.addr()).is_some_and(|block| block.thread != current_thread());
     table.seen.other_thread_frees += u64::from(elsewhere);
 }
 

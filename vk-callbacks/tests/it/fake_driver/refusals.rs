@@ -1,4 +1,5 @@
-//! The fake driver under an allocator that refuses: it answers out of host memory or goes on, keeps nothing, and breaks no rule.
+//! The fake driver under an allocator that refuses: it answers out of host memory or goes on, keeps nothing, and breaks
+//! no rule.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -26,26 +27,16 @@ fn swept(name: &str, refuse: fn(u64) -> Fault) {
         let meeting = Meeting::default();
         {
             let checking = Checking::new(&checker);
-            let interrupted = Interrupted {
-                watch: &checking,
-                meeting: &meeting,
-            };
+            let interrupted = Interrupted { watch: &checking, meeting: &meeting };
             // SAFETY: the bridge outlives the allocators, which outlive the run.
             let allocators = unsafe { Allocators::new(bridge.as_ref().raw(), None, &interrupted) };
             let stage = Stage::new(&checking, &allocators, &meeting);
-            let program = FakeProgram {
-                defect: None,
-                rounds: 1,
-                habits: false,
-            };
+            let program = FakeProgram { defect: None, rounds: 1, habits: false };
             trial.attempt(
                 || (),
                 || {
                     let answer = program.run(&stage);
-                    assert!(
-                        matches!(answer, Ok(()) | Err(VK_ERROR_OUT_OF_HOST_MEMORY)),
-                        "{answer:?}"
-                    );
+                    assert!(matches!(answer, Ok(()) | Err(VK_ERROR_OUT_OF_HOST_MEMORY)), "{answer:?}");
                     answer
                 },
             );
@@ -58,10 +49,7 @@ fn swept(name: &str, refuse: fn(u64) -> Fault) {
         checker.close().expect("nothing is live");
     });
     // Nearly all are needed; the scratch memory of a thread that only lends a hand is not.
-    assert!(
-        swept.requests > 100 && swept.failed > 100 && nulls.get() > 100,
-        "{swept:?}"
-    );
+    assert!(swept.requests > 100 && swept.failed > 100 && nulls.get() > 100, "{swept:?}");
     println!("{name}: {swept:?}, {} answers of NULL", nulls.get());
 }
 
@@ -72,8 +60,5 @@ fn v9_each_request_refused_alone() {
 
 #[test]
 fn v9_each_request_and_all_after_it_refused() {
-    swept(
-        "the fake program, all requests refused from one on",
-        Fault::From,
-    );
+    swept("the fake program, all requests refused from one on", Fault::From);
 }

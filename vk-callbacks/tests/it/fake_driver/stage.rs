@@ -5,9 +5,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-use fake_driver::{
-    Call, Defect, Dispatch, FakeKind, FaultyAllocator, Interruption, PassedCallbacks,
-};
+use fake_driver::{Call, Defect, Dispatch, FakeKind, FaultyAllocator, Interruption, PassedCallbacks};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{OwnerId, Owners};
 
@@ -43,33 +41,21 @@ pub(crate) struct Allocators<'a> {
 }
 
 impl<'a> Allocators<'a> {
-    /// One over `inner` for each kind. Where the struct itself is to be wrong, that is the fence's, which then goes unused.
+    /// One over `inner` for each kind. Where the struct itself is to be wrong, that is the fence's, which then goes
+    /// unused.
     ///
     /// # Safety
     /// The functions of `inner` may be called for as long as the allocators are there.
-    pub(crate) unsafe fn new(
-        inner: RawCallbacks,
-        defect: Option<Defect>,
-        interruption: &'a dyn Interruption,
-    ) -> Self {
-        let lacking = [
-            Defect::MissingAllocation,
-            Defect::MissingReallocation,
-            Defect::MissingFree,
-            Defect::HalfInternal,
-        ];
+    pub(crate) unsafe fn new(inner: RawCallbacks, defect: Option<Defect>, interruption: &'a dyn Interruption) -> Self {
+        let lacking =
+            [Defect::MissingAllocation, Defect::MissingReallocation, Defect::MissingFree, Defect::HalfInternal];
         let of_one = defect.is_some_and(|defect| lacking.contains(&defect));
         let make = |kind| {
             let defect = defect.filter(|_| !of_one || kind == FakeKind::Fence);
             // SAFETY: this function's contract.
-            (
-                kind,
-                Box::pin(unsafe { FaultyAllocator::new(inner, defect, interruption) }),
-            )
+            (kind, Box::pin(unsafe { FaultyAllocator::new(inner, defect, interruption) }))
         };
-        Self {
-            all: FakeKind::WITH_CALLBACKS.map(make).into(),
-        }
+        Self { all: FakeKind::WITH_CALLBACKS.map(make).into() }
     }
 }
 
@@ -83,31 +69,19 @@ pub(crate) struct Stage<'a, W> {
 impl<'a, W: Watch> Stage<'a, W> {
     pub(crate) fn new(watch: &'a W, allocators: &Allocators<'_>, meeting: &'a Meeting) -> Self {
         let around = |(kind, allocator): (&FakeKind, &Pin<Box<FaultyAllocator<'_>>>)| {
-            (
-                *kind,
-                watch.around(allocator.as_ref().raw(), OwnerId::fresh(), *kind),
-            )
+            (*kind, watch.around(allocator.as_ref().raw(), OwnerId::fresh(), *kind))
         };
-        Self {
-            watch,
-            given: allocators.all.iter().map(around).collect(),
-            meeting,
-        }
+        Self { watch, given: allocators.all.iter().map(around).collect(), meeting }
     }
 
-    /// The application has callbacks for these kinds alone. An instance without draws on the implementation's own memory (V33): an
-    /// allocator that nobody watches.
+    /// The application has callbacks for these kinds alone. An instance without draws on the implementation's own
+    /// memory (V33): an allocator that nobody watches.
     pub(crate) fn with_callbacks_for(mut self, kinds: &[FakeKind], own: &Allocators<'_>) -> Self {
         self.given.retain(|kind, _| kinds.contains(kind));
-        let instance = own
-            .all
-            .get(&FakeKind::Instance)
-            .filter(|_| !kinds.contains(&FakeKind::Instance));
+        let instance = own.all.get(&FakeKind::Instance).filter(|_| !kinds.contains(&FakeKind::Instance));
         if let Some(own) = instance {
-            self.given.insert(
-                FakeKind::Instance,
-                Unwatched.around(own.as_ref().raw(), OwnerId::fresh(), FakeKind::Instance),
-            );
+            self.given
+                .insert(FakeKind::Instance, Unwatched.around(own.as_ref().raw(), OwnerId::fresh(), FakeKind::Instance));
         }
         self
     }
@@ -115,10 +89,7 @@ impl<'a, W: Watch> Stage<'a, W> {
 
 impl<W: Watch> Dispatch for Stage<'_, W> {
     fn allocator(&self, kind: FakeKind) -> PassedCallbacks {
-        self.given
-            .get(&kind)
-            .copied()
-            .unwrap_or(PassedCallbacks::NONE)
+        self.given.get(&kind).copied().unwrap_or(PassedCallbacks::NONE)
     }
 
     fn command(&self, call: &Call, body: &mut dyn FnMut() -> i32) {
@@ -161,13 +132,7 @@ pub(crate) struct Interrupted<'a, W> {
 
 impl<W: Watch> Interruption for Interrupted<'_, W> {
     fn call_a_command(&self) {
-        self.watch.command(
-            &Call {
-                name: "vkGetFenceStatus",
-                owners: Owners::default(),
-            },
-            &mut || 0,
-        );
+        self.watch.command(&Call { name: "vkGetFenceStatus", owners: Owners::default() }, &mut || 0);
     }
 
     fn run_concurrent_free(&self) {
@@ -181,7 +146,8 @@ pub(crate) struct Unwatched;
 
 impl Watch for Unwatched {
     fn around(&self, inner: RawCallbacks, owner: OwnerId, _: FakeKind) -> PassedCallbacks {
-        // SAFETY: a struct that is never moved or freed: leaked, 48 bytes each. Its functions live as long as the allocators.
+        // SAFETY: a struct that is never moved or freed: leaked, 48 bytes each. Its functions live as long as the
+        // allocators.
         unsafe { PassedCallbacks::new(Box::leak(Box::new(inner)), owner) }
     }
 

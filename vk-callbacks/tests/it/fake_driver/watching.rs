@@ -1,4 +1,5 @@
-//! The live checker, with reports of all that the fake program does. `steward/tests/it/guard_matrix` runs it over a guard.
+//! The live checker, with reports of all that the fake program does. `steward/tests/it/guard_matrix` runs it over a
+//! guard.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,38 +23,25 @@ unsafe impl Send for Handed<'_> {}
 
 impl<'c> Checking<'c> {
     pub(crate) fn new(checker: &'c Checker<'static>) -> Self {
-        Self {
-            checker,
-            handed: Mutex::default(),
-        }
+        Self { checker, handed: Mutex::default() }
     }
 }
 
 impl Watch for Checking<'_> {
     fn around(&self, inner: RawCallbacks, owner: OwnerId, kind: FakeKind) -> PassedCallbacks {
         // SAFETY: the heap behind `inner` outlives the checker.
-        let Ok(checked) = (unsafe {
-            self.checker
-                .wrap(inner, CheckedOwner::new(owner, kind.name()))
-        }) else {
+        let Ok(checked) = (unsafe { self.checker.wrap(inner, CheckedOwner::new(owner, kind.name())) }) else {
             return PassedCallbacks::NONE;
         };
-        let handed = self
-            .checker
-            .hand_out(&checked)
-            .expect("memory of the system");
+        let handed = self.checker.hand_out(&checked).expect("memory of the system");
         // SAFETY: the struct lies in the checker's memory, the functions are the checker's: both outlive the run.
         let given = unsafe { PassedCallbacks::new(handed.as_ptr(), owner) };
-        self.handed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(kind, Handed(handed));
+        self.handed.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, Handed(handed));
         given
     }
 
     fn command(&self, call: &Call, body: &mut dyn FnMut() -> i32) {
-        self.checker
-            .run(call.bracket(), |frame| frame.returned(body()));
+        self.checker.run(call.bracket(), |frame| frame.returned(body()));
     }
 
     fn created(&self, kind: FakeKind, handle: u64, by: Option<OwnerId>) {
@@ -65,12 +53,7 @@ impl Watch for Checking<'_> {
     }
 
     fn spoil(&self, kind: FakeKind) {
-        if let Some(Handed(handed)) = self
-            .handed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&kind)
-        {
+        if let Some(Handed(handed)) = self.handed.lock().unwrap_or_else(PoisonError::into_inner).get(&kind) {
             // SAFETY: the program spoils it when the command that was given it has returned.
             unsafe { handed.poison() };
         }

@@ -6,33 +6,20 @@ use super::*;
 fn told(lines: &str, options: CheckOptions) -> Vec<(&'static str, FindingKind, String)> {
     let text = trace(lines);
     let mut judge = Judge::new(&SYSTEM, options);
-    judge
-        .run(TraceReader::new(&text).expect("a header"))
-        .expect("a whole trace, and memory");
-    let found = judge
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("memory");
-    found
-        .iter()
-        .map(|found| (found.level().name(), found.kind, found.to_string()))
-        .collect()
+    judge.run(TraceReader::new(&text).expect("a header")).expect("a whole trace, and memory");
+    let found = judge.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("memory");
+    found.iter().map(|found| (found.level().name(), found.kind, found.to_string())).collect()
 }
 
 fn levels(lines: &str) -> Vec<(&'static str, FindingKind)> {
-    told(lines, COMPLETE)
-        .into_iter()
-        .map(|(level, kind, _)| (level, kind))
-        .collect()
+    told(lines, COMPLETE).into_iter().map(|(level, kind, _)| (level, kind)).collect()
 }
 
 #[test]
 fn v20_v41_who_never_destroys_a_buffer_is_the_application() {
     let made = "e,1,3,vkCreateBuffer i,1,3,64,0,1 a,1,3,1,32,8,1 l,1,0 c,1,3,9,VkBuffer ";
     let found = told(made, COMPLETE);
-    let sentences: Vec<_> = found
-        .iter()
-        .map(|(level, _, sentence)| (*level, sentence.as_str()))
-        .collect();
+    let sentences: Vec<_> = found.iter().map(|(level, _, sentence)| (*level, sentence.as_str())).collect();
     assert_eq!(
         sentences,
         [
@@ -47,13 +34,7 @@ fn v20_v41_who_never_destroys_a_buffer_is_the_application() {
         ]
     );
     let ended = format!("{made} e,1,3,vkDestroyBuffer l,1,0 d,1,3,9,VkBuffer");
-    assert_eq!(
-        levels(&ended),
-        [
-            ("suspect", FindingKind::InternalLeft),
-            ("violation", FindingKind::LiveAfterDestroy)
-        ]
-    );
+    assert_eq!(levels(&ended), [("suspect", FindingKind::InternalLeft), ("violation", FindingKind::LiveAfterDestroy)]);
 }
 
 #[test]
@@ -62,30 +43,19 @@ fn v41_a_devices_memory_may_be_that_of_an_object_which_was_never_destroyed() {
     let image = "e,1,2,vkCreateImage i,1,2,16,0,1 a,1,2,1,64,8,1 l,1,0 c,1,0,9,VkImage ";
     let gone = "e,1,2,vkDestroyImage l,1,0 d,1,0,9,VkImage ";
     let end = "e,1,2,vkDestroyDevice l,1,0 d,1,2,2,VkDevice ";
-    let left = [
-        ("suspect", FindingKind::InternalLeft),
-        ("violation", FindingKind::LiveAfterDestroy),
-    ];
-    let forgot = [
-        ("note", FindingKind::InternalAtEnd),
-        ("note", FindingKind::LiveAtEnd),
-    ];
+    let left = [("suspect", FindingKind::InternalLeft), ("violation", FindingKind::LiveAfterDestroy)];
+    let forgot = [("note", FindingKind::InternalAtEnd), ("note", FindingKind::LiveAtEnd)];
     assert_eq!(levels(&[device, image, gone, end].concat()), left);
     assert_eq!(levels(&[device, image, end].concat()), forgot);
     // Sets go with their pool, which is gone; a surface is the instance's.
-    let others = "e,1,6,vkAllocateDescriptorSets a,1,6,5,8,8,1 f,1,6,5 l,1,0 c,1,0,70,VkDescriptorSet c,1,0,71,VkSurfaceKHR ";
+    let others =
+        "e,1,6,vkAllocateDescriptorSets a,1,6,5,8,8,1 f,1,6,5 l,1,0 c,1,0,70,VkDescriptorSet c,1,0,71,VkSurfaceKHR ";
     assert_eq!(levels(&[device, others, image, gone, end].concat()), left);
     // Of the instance's memory any object below may hold some.
     let instance = "e,1,1,vkCreateInstance a,1,1,7,8,8,4 l,1,0 c,1,1,1,VkInstance ";
     let last = "e,1,1,vkDestroyInstance l,1,0 d,1,1,1,VkInstance ";
-    assert_eq!(
-        levels(&[instance, last].concat()),
-        [("violation", FindingKind::LiveAfterDestroy)]
-    );
-    assert_eq!(
-        levels(&[instance, device, last].concat()),
-        [("note", FindingKind::LiveAtEnd)]
-    );
+    assert_eq!(levels(&[instance, last].concat()), [("violation", FindingKind::LiveAfterDestroy)]);
+    assert_eq!(levels(&[instance, device, last].concat()), [("note", FindingKind::LiveAtEnd)]);
 }
 
 #[test]
@@ -97,35 +67,17 @@ fn v41_an_object_that_another_thread_is_making_with_the_same_callbacks_is_let_be
     let over = "e,2,3,vkDestroyBuffer j,2,3,16,0,1 f,2,3,2 l,2,0 d,2,3,101,VkBuffer ";
     let forgets = "e,2,3,vkDestroyBuffer l,2,0 d,2,3,101,VkBuffer ";
     // It is in its command, or its object was not reported yet.
-    assert_eq!(
-        levels(&[first, second, ends, "l,2,0 ", told, over].concat()),
-        []
-    );
-    assert_eq!(
-        levels(&[first, second, "l,2,0 ", ends, told, over].concat()),
-        []
-    );
-    let left = [
-        ("suspect", FindingKind::InternalLeft),
-        ("violation", FindingKind::LiveAfterDestroy),
-    ];
-    assert_eq!(
-        levels(&[first, second, ends, "l,2,0 ", told, forgets].concat()),
-        left
-    );
+    assert_eq!(levels(&[first, second, ends, "l,2,0 ", told, over].concat()), []);
+    assert_eq!(levels(&[first, second, "l,2,0 ", ends, told, over].concat()), []);
+    let left = [("suspect", FindingKind::InternalLeft), ("violation", FindingKind::LiveAfterDestroy)];
+    assert_eq!(levels(&[first, second, ends, "l,2,0 ", told, forgets].concat()), left);
     // A report ends the creation, whether or not that thread continues.
     let elsewhere = "e,1,3,vkDestroyBuffer l,1,0 d,1,3,101,VkBuffer ";
-    assert_eq!(
-        levels(&[first, second, "l,2,0 ", told, ends, elsewhere].concat()),
-        left
-    );
+    assert_eq!(levels(&[first, second, "l,2,0 ", told, ends, elsewhere].concat()), left);
     // A failed command kept its block; its thread's next command shows that no object will be reported.
     let failed = "l,2,-1 e,2,3,vkGetFenceStatus l,2,0 ";
     let refused = second.replace("i,2,3,16,0,1", "a,2,3,0,1,1,0");
-    assert_eq!(
-        levels(&[first, &refused, failed, ends].concat()),
-        [("violation", FindingKind::LiveAfterDestroy)]
-    );
+    assert_eq!(levels(&[first, &refused, failed, ends].concat()), [("violation", FindingKind::LiveAfterDestroy)]);
     // Of several, the first report does not stand for all.
     let many = "e,2,3,vkCreateComputePipelines a,2,3,2,64,8,1 l,2,0 c,2,3,101,VkPipeline ";
     let one = "e,1,3,vkDestroyPipeline l,1,0 d,1,3,101,VkPipeline ";
@@ -140,15 +92,9 @@ fn v44_one_handle_with_two_owners_blames_nobody() {
     assert_eq!(levels(&[both, ends].concat()), []);
     // A third end of it is one too many, and when all are gone the handle is as good as new.
     let again = "e,1,3,vkDestroySampler l,1,0 d,1,3,5,VkSampler ";
-    assert_eq!(
-        levels(&[both, ends, again].concat()),
-        [("violation", FindingKind::UnknownHandle)]
-    );
+    assert_eq!(levels(&[both, ends, again].concat()), [("violation", FindingKind::UnknownHandle)]);
     let anew = "e,1,3,vkCreateSampler l,1,0 c,1,3,5,VkSampler e,1,0,vkDestroySampler l,1,0 d,1,0,5,VkSampler ";
-    assert_eq!(
-        levels(&[both, ends, anew].concat()),
-        [("violation", FindingKind::NoneAtDestroy)]
-    );
+    assert_eq!(levels(&[both, ends, anew].concat()), [("violation", FindingKind::NoneAtDestroy)]);
 }
 
 #[test]
@@ -191,20 +137,9 @@ fn what_needs_more_than_one_line_proves_nothing_once_events_were_lost() {
         Kind::BadScope,
     ];
     for kind in FindingKind::ALL {
-        let after: Vec<_> = told(&format!("x,1 {}", log(*kind)), COMPLETE)
-            .into_iter()
-            .map(|(_, kind, _)| kind)
-            .collect();
-        assert_eq!(
-            after,
-            if proven.contains(kind) {
-                vec![*kind]
-            } else {
-                vec![]
-            },
-            "{}",
-            kind.name()
-        );
+        let after: Vec<_> =
+            told(&format!("x,1 {}", log(*kind)), COMPLETE).into_iter().map(|(_, kind, _)| kind).collect();
+        assert_eq!(after, if proven.contains(kind) { vec![*kind] } else { vec![] }, "{}", kind.name());
     }
 }
 
@@ -223,16 +158,12 @@ fn v5_v20_v25_v28_what_ended_while_events_were_lost_is_not_held_against_what_com
     }
     // A command that began before is over, for all that is known.
     let after = told("e,1,4,vkCreateImage x,1 a,1,3,1,64,24,1", COMPLETE);
-    assert!(
-        after.len() == 1 && !after[0].2.contains("vkCreateImage"),
-        "{after:?}"
-    );
-    // A reallocation is over as well: the next command is not from inside a callback, which would be one observation more that is lost.
+    assert!(after.len() == 1 && !after[0].2.contains("vkCreateImage"), "{after:?}");
+    // A reallocation is over as well: the next command is not from inside a callback, which would be one observation
+    // more that is lost.
     let text = trace("e,1,3,vkCreateBuffer b,1,3,0 x,1 e,1,3,vkDestroyBuffer l,1,0");
     let mut judge = Judge::new(&SYSTEM, COMPLETE);
-    judge
-        .run(TraceReader::new(&text).expect("a header"))
-        .expect("whole");
+    judge.run(TraceReader::new(&text).expect("a header")).expect("whole");
     assert_eq!(judge.lost(), 1);
     // What was seen before stays.
     let before = format!("{} x,1", log(FindingKind::FreedTwice));
@@ -243,10 +174,7 @@ fn v5_v20_v25_v28_what_ended_while_events_were_lost_is_not_held_against_what_com
 fn v19_v42_a_log_cannot_say_whose_callbacks_are_compatible() {
     let through = "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 l,1,0 c,1,3,9,VkBuffer e,1,4,vkDestroyBuffer f,1,4,1 l,1,0 d,1,4,9,VkBuffer";
     let found = told(through, COMPLETE);
-    let said: Vec<_> = found
-        .iter()
-        .map(|(level, _, said)| (*level, said.as_str()))
-        .collect();
+    let said: Vec<_> = found.iter().map(|(level, _, said)| (*level, said.as_str())).collect();
     assert_eq!(
         said,
         [
@@ -264,48 +192,24 @@ fn v19_v42_a_log_cannot_say_whose_callbacks_are_compatible() {
     );
     let moved = "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 b,1,4,1 r,1,4,1,2,128,8,1 f,1,4,2 l,1,0 c,1,3,9,VkBuffer e,1,3,vkDestroyBuffer l,1,0 d,1,3,9,VkBuffer";
     assert!(levels(moved).contains(&("suspect", FindingKind::ReallocatedThroughOther)));
-    assert!(
-        levels(moved)
-            .iter()
-            .all(|(_, kind)| *kind != FindingKind::LiveAfterDestroy),
-        "{:?}",
-        levels(moved)
-    );
+    assert!(levels(moved).iter().all(|(_, kind)| *kind != FindingKind::LiveAfterDestroy), "{:?}", levels(moved));
     // A reallocation to size 0 frees.
     let freed = "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 b,1,4,1 r,1,4,1,0,0,8,1 l,1,0";
-    assert_eq!(
-        levels(freed),
-        [("suspect", FindingKind::ReallocatedThroughOther)]
-    );
+    assert_eq!(levels(freed), [("suspect", FindingKind::ReallocatedThroughOther)]);
     // The sums of internal memory may be those of compatible callbacks.
-    assert_eq!(
-        levels(log(FindingKind::InternalNegative)),
-        [("suspect", FindingKind::InternalNegative)]
-    );
+    assert_eq!(levels(log(FindingKind::InternalNegative)), [("suspect", FindingKind::InternalNegative)]);
 }
 
 #[test]
 fn v9_v34_the_words_say_no_more_than_was_looked_at() {
     let oom = told(log(FindingKind::OutOfMemoryWithoutNull), COMPLETE);
-    assert!(
-        oom[0]
-            .2
-            .ends_with("though no request on its thread had been refused"),
-        "{oom:?}"
-    );
+    assert!(oom[0].2.ends_with("though no request on its thread had been refused"), "{oom:?}");
     let strange = told(log(FindingKind::UnknownUserData), COMPLETE);
-    assert!(
-        strange[0]
-            .2
-            .contains("never handed out, or that nobody watches any more"),
-        "{strange:?}"
-    );
+    assert!(strange[0].2.contains("never handed out, or that nobody watches any more"), "{strange:?}");
     // A pool whose commands requested more than scratch memory from any allocator is no finding.
     let asked = "e,1,6,vkAllocateDescriptorSets a,1,2,1,64,8,3 l,1,0 e,1,6,vkFreeDescriptorSets f,1,2,1 l,1,0";
     assert_eq!(levels(asked), []);
-    let scratch = asked
-        .replace("a,1,2,1,64,8,3", "a,1,6,1,64,8,0 f,1,6,1")
-        .replace("f,1,2,1 l", "l");
+    let scratch = asked.replace("a,1,2,1,64,8,3", "a,1,6,1,64,8,0 f,1,6,1").replace("f,1,2,1 l", "l");
     assert_eq!(levels(&scratch), [("note", FindingKind::PoolNeverAsked)]);
 }
 
@@ -315,10 +219,7 @@ fn v20_what_an_owner_gave_back_after_it_was_declared_again_is_what_it_took_befor
         levels("i,1,3,64,0,1 o,3,2,VkBuffer j,1,3,64,0,1 e,1,3,vkDestroyBuffer l,1,0")
             .iter()
             .map(|(_, kind)| *kind)
-            .filter(|kind| matches!(
-                kind,
-                FindingKind::InternalNegative | FindingKind::InternalAtEnd
-            ))
+            .filter(|kind| matches!(kind, FindingKind::InternalNegative | FindingKind::InternalAtEnd))
             .count(),
         0
     );
@@ -331,12 +232,9 @@ fn v28_a_block_that_another_command_moved_is_left_by_the_one_that_took_it() {
          e,1,2,vkDeviceWaitIdle f,1,2,2 l,1,0",
         COMPLETE,
     );
-    let left = found
-        .iter()
-        .find(|(_, kind, _)| *kind == FindingKind::CommandBlockLeft);
+    let left = found.iter().find(|(_, kind, _)| *kind == FindingKind::CommandBlockLeft);
     assert!(
-        left.is_some_and(|(.., sentence)| sentence.contains("128 B")
-            && sentence.contains("taken in vkDeviceWaitIdle")),
+        left.is_some_and(|(.., sentence)| sentence.contains("128 B") && sentence.contains("taken in vkDeviceWaitIdle")),
         "{found:?}"
     );
 }
@@ -349,18 +247,8 @@ fn v41_a_block_that_was_being_moved_when_its_object_went_is_told_of_when_the_nex
         "{create} e,2,3,vkCreateBuffer b,2,3,1 {destroy} r,2,3,1,0,128,8,1 l,2,-1 c,1,3,100,VkBuffer {destroy}"
     );
     let found = levels(&lines);
-    assert!(
-        found
-            .iter()
-            .any(|(_, kind)| *kind == FindingKind::LiveAfterDestroy),
-        "{found:?}"
-    );
-    assert!(
-        found
-            .iter()
-            .all(|(_, kind)| *kind != FindingKind::LiveAtEnd),
-        "{found:?}"
-    );
+    assert!(found.iter().any(|(_, kind)| *kind == FindingKind::LiveAfterDestroy), "{found:?}");
+    assert!(found.iter().all(|(_, kind)| *kind != FindingKind::LiveAtEnd), "{found:?}");
 }
 
 #[test]
@@ -370,10 +258,5 @@ fn v41_objects_that_shared_a_handle_and_are_gone_hold_none_of_their_devices_memo
         "e,1,2,vkCreateDevice a,1,2,1,64,8,3 l,1,0 c,1,2,1,VkDevice {shared} e,1,2,vkDestroyDevice l,1,0 d,1,2,1,VkDevice"
     );
     let found = levels(&lines);
-    assert!(
-        found
-            .iter()
-            .any(|(_, kind)| *kind == FindingKind::LiveAfterDestroy),
-        "{found:?}"
-    );
+    assert!(found.iter().any(|(_, kind)| *kind == FindingKind::LiveAfterDestroy), "{found:?}");
 }

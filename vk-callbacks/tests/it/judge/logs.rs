@@ -19,28 +19,18 @@ pub(crate) fn log(kind: FindingKind) -> &'static str {
         Kind::OldStructUsed => "e,1,3,vkDestroyBuffer s,1,3,0,old-struct l,1,0",
         Kind::BadAlignment => "e,1,3,vkCreateBuffer a,1,3,1,64,24,1 f,1,3,1 l,1,0",
         Kind::SizeZero => "e,1,3,vkCreateBuffer a,1,3,1,0,8,1 f,1,3,1 l,1,0",
-        Kind::MisalignedAnswer => {
-            "e,1,3,vkCreateBuffer a,1,3,1,64,64,1 s,1,3,1,misaligned f,1,3,1 l,1,0"
-        }
-        Kind::LiveBlockGivenAgain => {
-            "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 a,1,3,1,64,8,1 f,1,3,1 l,1,0"
-        }
+        Kind::MisalignedAnswer => "e,1,3,vkCreateBuffer a,1,3,1,64,64,1 s,1,3,1,misaligned f,1,3,1 l,1,0",
+        Kind::LiveBlockGivenAgain => "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 a,1,3,1,64,8,1 f,1,3,1 l,1,0",
         Kind::OutOfMemoryWithoutNull => "e,1,3,vkCreateBuffer l,1,-1",
         Kind::OtherErrorAfterNull => "e,1,3,vkCreateBuffer a,1,3,0,64,8,1 l,1,-3",
         Kind::ReallocatedUnknown => "e,1,3,vkCreateBuffer b,1,3,?1 r,1,3,?1,0,64,8,1 l,1,-1",
-        Kind::ReallocatedFreed => {
-            "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 f,1,3,1 b,1,3,1 r,1,3,1,0,64,8,1 l,1,-1"
-        }
+        Kind::ReallocatedFreed => "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 f,1,3,1 b,1,3,1 r,1,3,1,0,64,8,1 l,1,-1",
         Kind::ReallocatedThroughOther => {
             "e,1,2,vkCreateDevice a,1,2,1,64,8,3 l,1,0 e,1,3,vkCreateBuffer b,1,3,1 r,1,3,1,0,128,8,1 l,1,0 \
              e,1,2,vkDestroyDevice f,1,2,1 l,1,0"
         }
-        Kind::ZeroAnswered => {
-            "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 b,1,3,1 r,1,3,1,2,0,8,1 f,1,3,2 l,1,0"
-        }
-        Kind::OtherAlignment => {
-            "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 b,1,3,1 r,1,3,1,2,128,16,1 f,1,3,2 l,1,0"
-        }
+        Kind::ZeroAnswered => "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 b,1,3,1 r,1,3,1,2,0,8,1 f,1,3,2 l,1,0",
+        Kind::OtherAlignment => "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 b,1,3,1 r,1,3,1,2,128,16,1 f,1,3,2 l,1,0",
         Kind::OldBlockGivenAway => {
             "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 b,1,3,1 r,1,3,1,0,128,8,1 a,1,3,1,64,8,1 f,1,3,1 l,1,0"
         }
@@ -63,9 +53,7 @@ pub(crate) fn log(kind: FindingKind) -> &'static str {
             "e,1,3,vkCreateBuffer l,1,0 i,1,3,64,0,1 e,1,3,vkDestroyBuffer j,1,3,64,0,1 l,1,0"
         }
         Kind::NotifiedOnForeignThread => "e,1,3,vkCreateBuffer i,2,3,64,0,1 j,1,3,64,0,1 l,1,0",
-        Kind::AskedBetweenCommands => {
-            "e,1,3,vkCreateBuffer l,1,0 a,1,3,1,64,8,1 e,1,3,vkDestroyBuffer f,1,3,1 l,1,0"
-        }
+        Kind::AskedBetweenCommands => "e,1,3,vkCreateBuffer l,1,0 a,1,3,1,64,8,1 e,1,3,vkDestroyBuffer f,1,3,1 l,1,0",
         Kind::FreedBetweenCommands => "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 l,1,0 f,1,3,1",
         Kind::AskedOnForeignThread => "e,1,3,vkCreateBuffer a,2,3,1,64,8,1 f,1,3,1 l,1,0",
         Kind::FreedOnForeignThread => "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 f,2,3,1 l,1,0",
@@ -73,9 +61,7 @@ pub(crate) fn log(kind: FindingKind) -> &'static str {
             "e,1,3,vkCreateBuffer b,1,3,0 e,1,3,vkGetBufferMemoryRequirements l,1,0 r,1,3,0,1,64,8,1 f,1,3,1 l,1,0"
         }
         Kind::OutsideDeferred => "e,1,8,vkDeferredOperationJoinKHR a,1,3,1,64,8,1 f,1,3,1 l,1,0",
-        Kind::CommandBlockLeft => {
-            "e,1,2,vkDeviceWaitIdle a,1,2,1,64,8,0 l,1,0 e,1,2,vkDeviceWaitIdle f,1,2,1 l,1,0"
-        }
+        Kind::CommandBlockLeft => "e,1,2,vkDeviceWaitIdle a,1,2,1,64,8,0 l,1,0 e,1,2,vkDeviceWaitIdle f,1,2,1 l,1,0",
         Kind::CommandLessSpecific => "e,1,3,vkCreateBuffer a,1,2,1,64,8,0 f,1,2,1 l,1,0",
         Kind::CacheElsewhere => {
             "e,1,5,vkCreatePipelineCache a,1,2,1,64,8,2 l,1,0 e,1,5,vkDestroyPipelineCache f,1,2,1 l,1,0"
@@ -84,9 +70,7 @@ pub(crate) fn log(kind: FindingKind) -> &'static str {
             "e,1,5,vkCreatePipelineCache a,1,5,1,120,8,1 l,1,0 e,1,5,vkDestroyPipelineCache f,1,5,1 l,1,0"
         }
         Kind::ObjectLessSpecific => "e,1,3,vkCreateBuffer a,1,2,1,4064,8,1 f,1,2,1 l,1,0",
-        Kind::OtherScope => {
-            "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 b,1,3,1 r,1,3,1,2,128,8,0 f,1,3,2 l,1,0"
-        }
+        Kind::OtherScope => "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 b,1,3,1 r,1,3,1,2,128,8,0 f,1,3,2 l,1,0",
         Kind::DeviceLessSpecific => "e,1,2,vkDeviceWaitIdle a,1,1,1,64,8,3 f,1,1,1 l,1,0",
         Kind::DeviceTooSpecific => "e,1,3,vkCreateBuffer a,1,3,1,64,8,3 f,1,3,1 l,1,0",
         Kind::InstanceElsewhere => "e,1,2,vkDeviceWaitIdle a,1,2,1,64,8,4 f,1,2,1 l,1,0",
@@ -101,15 +85,11 @@ pub(crate) fn log(kind: FindingKind) -> &'static str {
         }
         Kind::DescriptorPoolElsewhere => "e,1,3,vkCreateBuffer a,1,6,1,64,8,1 f,1,6,1 l,1,0",
         Kind::CommandPoolElsewhere => "e,1,3,vkCreateBuffer a,1,7,1,64,8,1 f,1,7,1 l,1,0",
-        Kind::ObjectOutsideCreate => {
-            "e,1,2,vkDeviceWaitIdle a,1,2,1,64,8,1 l,1,0 e,1,3,vkDestroyBuffer f,1,2,1 l,1,0"
-        }
+        Kind::ObjectOutsideCreate => "e,1,2,vkDeviceWaitIdle a,1,2,1,64,8,1 l,1,0 e,1,3,vkDestroyBuffer f,1,2,1 l,1,0",
         Kind::LiveAfterDestroy => {
             "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 l,1,0 c,1,3,100,VkBuffer e,1,3,vkDestroyBuffer l,1,0 d,1,3,100,VkBuffer"
         }
-        Kind::FreedInOtherCommand => {
-            "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 l,1,0 e,1,2,vkDeviceWaitIdle f,1,3,1 l,1,0"
-        }
+        Kind::FreedInOtherCommand => "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 l,1,0 e,1,2,vkDeviceWaitIdle f,1,3,1 l,1,0",
         Kind::LiveAtEnd => "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 l,1,0",
         Kind::OtherGroupAtDestroy => {
             "e,1,3,vkCreateBuffer l,1,0 c,1,3,100,VkBuffer e,1,4,vkDestroyBuffer l,1,0 d,1,4,100,VkBuffer"

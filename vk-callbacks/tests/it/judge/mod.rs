@@ -16,10 +16,7 @@ use vk_callbacks::{CheckOptions, Judge, Rule, TraceReader};
 
 /// A trace of these lines, which stand apart by spaces, with the owners before.
 fn trace(lines: &str) -> String {
-    let lines: String = lines
-        .split_whitespace()
-        .flat_map(|line| [line, "\n"])
-        .collect();
+    let lines: String = lines.split_whitespace().flat_map(|line| [line, "\n"]).collect();
     common::trace(&format!("{OWNERS}{lines}"))
 }
 
@@ -42,18 +39,10 @@ fn each_kind_has_a_log_that_leads_to_it_and_to_nothing_else() {
 
 #[test]
 fn the_table_of_rules_is_whole() {
-    let of = |number: u8| {
-        FindingKind::ALL
-            .iter()
-            .filter(|kind| kind.rules().contains(&number))
-            .count()
-    };
+    let of = |number: u8| FindingKind::ALL.iter().filter(|kind| kind.rules().contains(&number)).count();
     println!("rule  level      kinds  duty         to be seen at\n");
     for (index, rule) in Rule::ALL.iter().enumerate() {
-        assert_eq!(
-            (usize::from(rule.number), Rule::of(rule.number)),
-            (index + 1, Some(rule))
-        );
+        assert_eq!((usize::from(rule.number), Rule::of(rule.number)), (index + 1, Some(rule)));
         assert!(!rule.text.is_empty() && !rule.reference.is_empty());
         let (kinds, level) = (of(rule.number), rule.level.name());
         println!(
@@ -67,10 +56,7 @@ fn the_table_of_rules_is_whole() {
         let seen = !matches!(rule.sight, Sight::Never(_));
         assert_eq!(kinds > 0, seen, "{rule}");
     }
-    assert_eq!(
-        (Rule::ALL.len(), Rule::of(0), Rule::of(45)),
-        (44, None, None)
-    );
+    assert_eq!((Rule::ALL.len(), Rule::of(0), Rule::of(45)), (44, None, None));
     for kind in FindingKind::ALL {
         assert_eq!(kind.rule().number, kind.rules()[0], "{}", kind.name());
     }

@@ -1,4 +1,5 @@
-//! Rows of the contract that a bracket is needed for: what comes close to breaking each, and does not. What breaks it is in `logs.rs`.
+//! Rows of the contract that a bracket is needed for: what comes close to breaking each, and does not. What breaks it
+//! is in `logs.rs`.
 
 use super::*;
 
@@ -18,10 +19,7 @@ fn v22_v23_callbacks_come_in_a_command_of_their_thread() {
 #[test]
 fn v23_a_worker_inside_a_command_is_found_and_no_command_block_is_missed_or_made_up() {
     // The worker frees the command's own block, while the command runs: off-thread, but not left behind.
-    let found = judged(
-        &trace("e,1,3,vkCreateBuffer a,1,3,1,64,8,0 f,2,3,1 l,1,0"),
-        COMPLETE,
-    );
+    let found = judged(&trace("e,1,3,vkCreateBuffer a,1,3,1,64,8,0 f,2,3,1 l,1,0"), COMPLETE);
     let kinds: Vec<_> = found.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [FindingKind::FreedOnForeignThread]);
 }
@@ -42,15 +40,13 @@ fn v26_deferred_work_draws_on_the_operations_allocators() {
     ]);
     let own = "o,9,2,VkPipeline e,1,8,vkDeferredOperationJoinKHR a,1,9,1,64,8,1 a,1,2,2,64,8,1 f,1,2,2 f,1,9,1 l,1,0";
     let found = judged(&trace(own), COMPLETE);
-    assert!(
-        found.len() == 1 && found[0].0 == FindingKind::OutsideDeferred,
-        "its own was passed over: {found:?}"
-    );
+    assert!(found.len() == 1 && found[0].0 == FindingKind::OutsideDeferred, "its own was passed over: {found:?}");
 }
 
 #[test]
 fn v28_command_memory_goes_with_its_command() {
-    // From the outer command's point of view the inner one is a command of its own. A waiting command knows no single fence.
+    // From the outer command's point of view the inner one is a command of its own. A waiting command knows no single
+    // fence.
     legal(&[
         "e,1,3,vkCreateBuffer a,1,3,1,64,8,0 e,1,3,vkCreateBuffer a,1,3,2,64,8,0 f,1,3,2 l,1,0 f,1,3,1 l,1,0",
         "o,9,2,VkFence e,1,9,vkWaitForFences a,1,2,1,16,8,0 f,1,2,1 l,1,0",
@@ -59,9 +55,7 @@ fn v28_command_memory_goes_with_its_command() {
 
 #[test]
 fn v29_a_cache_has_scope_cache_and_its_own_allocator() {
-    legal(&[
-        "e,1,5,vkCreatePipelineCache a,1,5,1,64,8,2 l,1,0 e,1,5,vkDestroyPipelineCache f,1,5,1 l,1,0",
-    ]);
+    legal(&["e,1,5,vkCreatePipelineCache a,1,5,1,64,8,2 l,1,0 e,1,5,vkDestroyPipelineCache f,1,5,1 l,1,0"]);
 }
 
 #[test]
@@ -102,10 +96,7 @@ fn v34_what_is_made_from_a_pool_draws_on_the_pools_allocator() {
 fn v35_a_scope_is_one_of_the_five() {
     legal(&["e,1,3,vkCreateBuffer a,1,3,1,64,8,1 f,1,3,1 l,1,0"]);
     for scope in [-1, 5, i32::MAX, i32::MIN] {
-        let found = judged(
-            &trace(&format!("e,1,3,vkCreateBuffer i,1,3,64,0,{scope} l,1,0")),
-            COMPLETE,
-        );
+        let found = judged(&trace(&format!("e,1,3,vkCreateBuffer i,1,3,64,0,{scope} l,1,0")), COMPLETE);
         assert_eq!(found[0].0, FindingKind::BadScope, "{scope}");
     }
 }
@@ -142,7 +133,8 @@ fn v40_other_objects_take_when_they_are_made() {
 #[test]
 fn v41_what_an_object_took_is_back_when_it_is_gone() {
     legal(&[
-        // A layout that is shared goes when the last object that uses it does: freed by another's end, on the device's allocator.
+        // A layout that is shared goes when the last object that uses it does: freed by another's end, on the device's
+        // allocator.
         "e,1,2,vkCreateDescriptorSetLayout a,1,2,1,64,8,1 l,1,0 c,1,0,7,VkDescriptorSetLayout \
          e,1,2,vkDestroyDescriptorSetLayout l,1,0 d,1,0,7,VkDescriptorSetLayout e,1,2,vkDestroyPipelineLayout f,1,2,1 l,1,0",
     ]);

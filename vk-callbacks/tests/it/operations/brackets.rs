@@ -30,22 +30,11 @@ fn bracketed<S: Stage>(stage: &S, ground: &Ground<'_>) {
     stage.attempt_plainly(|| {
         assert_eq!((current_command(), in_callback()), (None, false));
         let row = CommandRow::of("vkMapMemory");
-        let known = Command::of(
-            row,
-            "vkMapMemory",
-            Owners::default(),
-            BracketCoverage::Complete,
-        );
+        let known = Command::of(row, "vkMapMemory", Owners::default(), BracketCoverage::Complete);
         assert_eq!(known.run(|frame| frame.info().name), "vkMapMemory");
-        let owners = Owners {
-            device: Some(ground.bridge.owner()),
-            ..Owners::default()
-        };
+        let owners = Owners { device: Some(ground.bridge.owner()), ..Owners::default() };
         Command::new("vkCreateBuffer", owners, BracketCoverage::Complete).run(|frame| {
-            assert_eq!(
-                (current_command(), frame.info().thread),
-                (Some(frame.info()), current_thread())
-            );
+            assert_eq!((current_command(), frame.info().thread), (Some(frame.info()), current_thread()));
             // Refused without a call of the backing.
             assert!(driver.alloc(usize::MAX, 8, Scope::Object).is_null());
             assert_eq!(frame.null_answers(), 1);

@@ -12,17 +12,9 @@ use crate::common::Driver;
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
-        takes(&["Bridge::new"], "", |s, g| {
-            new(s, g, ContextOptions::new("new"))
-        }),
+        takes(&["Bridge::new"], "", |s, g| new(s, g, ContextOptions::new("new"))),
         takes(&["Bridge::new"], "over a context with a budget", |s, g| {
-            new(
-                s,
-                g,
-                ContextOptions::new("new")
-                    .budget(Budget::exact(10_000))
-                    .scope(Scope::Device),
-            );
+            new(s, g, ContextOptions::new("new").budget(Budget::exact(10_000)).scope(Scope::Device));
         }),
         nothing(
             &[
@@ -68,9 +60,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
 }
 
 fn new<S: Stage>(stage: &S, ground: &Ground<'_>, options: ContextOptions<'_>) {
-    let context = std::cell::Cell::new(Some(
-        ground.root.child_with(options).expect("refused nothing"),
-    ));
+    let context = std::cell::Cell::new(Some(ground.root.child_with(options).expect("refused nothing")));
     let bridge = stage.attempt(
         || ground.picture(),
         || {
@@ -95,9 +85,7 @@ fn questions<S: Stage>(stage: &S, ground: &Ground<'_>) {
         assert_ne!(bridge.owner().get(), 0);
         assert_eq!(bridge.usage(), bridge.context().usage());
         let (live, notes) = (bridge.live(), bridge.counters());
-        assert!(
-            live.is_empty() && live.total() == live.scope(Scope::Object) && notes.faults() == 0
-        );
+        assert!(live.is_empty() && live.total() == live.scope(Scope::Object) && notes.faults() == 0);
         assert!(Sink::debug((bridge, live, notes, callbacks)) > 0);
         let _ = leaked_bridges();
     });
@@ -107,18 +95,11 @@ fn close<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let context = ground.root.child("closed").expect("refused nothing");
     let bridge = Bridge::new(context).expect("refused nothing");
     let mut bridge = Some(bridge.with_leak_listener(|_| ()));
-    let driver = bridge
-        .as_ref()
-        .map(|bridge| Driver(bridge.raw()))
-        .expect("made above");
+    let driver = bridge.as_ref().map(|bridge| Driver(bridge.raw())).expect("made above");
     let block = driver.alloc(100, 8, Scope::Object);
     assert!(!block.is_null());
     stage.attempt_plainly(|| {
-        let busy = bridge
-            .take()
-            .expect("made above")
-            .close()
-            .expect_err("a block is live");
+        let busy = bridge.take().expect("made above").close().expect_err("a block is live");
         assert!(Sink::debug(&busy) > 0);
         driver.free(block);
         drop(busy.value.close().expect("nothing is live"));
@@ -131,9 +112,6 @@ fn bare<S: Stage>(stage: &S, ground: &Ground<'_>) {
         assert_eq!(Callback::Free.name(), "pfnFree");
         let bare = pin!(BareBridge::new(ground.root));
         assert!(bare.as_ref().raw().pfn_free.is_some() && bare.owner().get() != 0);
-        assert_eq!(
-            (bare.counters().faults(), bare.backing().id()),
-            (0, ground.root.id())
-        );
+        assert_eq!((bare.counters().faults(), bare.backing().id()), (0, ground.root.id()));
     });
 }

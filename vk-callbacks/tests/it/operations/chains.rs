@@ -1,4 +1,5 @@
-//! The driver's side: callbacks as an allocator, the chain that falls back, blocks and their receipts, several arrays in one.
+//! The driver's side: callbacks as an allocator, the chain that falls back, blocks and their receipts, several arrays
+//! in one.
 
 use std::alloc::Layout;
 
@@ -14,16 +15,8 @@ const SCOPE: Scope = Scope::Object;
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
-        takes(
-            &["CallbackAllocator::from_raw"],
-            "then a block, a larger and a smaller one",
-            resized::<S>,
-        ),
-        takes(
-            &["CallbackAllocator::from_raw"],
-            "then a tree of contexts over it",
-            tree::<S>,
-        ),
+        takes(&["CallbackAllocator::from_raw"], "then a block, a larger and a smaller one", resized::<S>),
+        takes(&["CallbackAllocator::from_raw"], "then a tree of contexts over it", tree::<S>),
         takes(&["FallbackChain::allocate"], "", |s, g| {
             drop(s.attempt(|| g.picture(), || g.chain().allocate(LAYOUT, SCOPE)))
         }),
@@ -31,9 +24,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             drop(s.attempt(|| g.picture(), || g.chain().allocate_zeroed(LAYOUT, SCOPE)));
         }),
         takes(&["MultiAlloc::allocate"], "", |s, g| multi(s, g, false)),
-        takes(&["MultiAlloc::allocate_zeroed"], "", |s, g| {
-            multi(s, g, true)
-        }),
+        takes(&["MultiAlloc::allocate_zeroed"], "", |s, g| multi(s, g, true)),
         nothing(
             &[
                 "CallbackAllocator::from_ptr",
@@ -132,11 +123,7 @@ fn multi<S: Stage>(stage: &S, ground: &Ground<'_>, zeroed: bool) {
             let mut plan = MultiAlloc::new();
             plan.array::<u64>(10)?;
             plan.array::<u8>(3)?;
-            if zeroed {
-                plan.allocate_zeroed(&ground.chain(), SCOPE)
-            } else {
-                plan.allocate(&ground.chain(), SCOPE)
-            }
+            if zeroed { plan.allocate_zeroed(&ground.chain(), SCOPE) } else { plan.allocate(&ground.chain(), SCOPE) }
         },
     );
     assert_eq!(block.block().layout().size(), 83);
@@ -145,22 +132,14 @@ fn multi<S: Stage>(stage: &S, ground: &Ground<'_>, zeroed: bool) {
 fn resolving<S: Stage>(stage: &S, ground: &Ground<'_>) {
     stage.attempt_plainly(|| {
         // SAFETY: the ground's callbacks outlive the body.
-        let object =
-            unsafe { CallbackAllocator::from_ptr(&raw const ground.raw) }.expect("complete");
+        let object = unsafe { CallbackAllocator::from_ptr(&raw const ground.raw) }.expect("complete");
         // SAFETY: the ground's callbacks outlive the body.
-        let instance =
-            unsafe { InstanceDomain::new(&raw const ground.raw, &SYSTEM) }.expect("complete");
+        let instance = unsafe { InstanceDomain::new(&raw const ground.raw, &SYSTEM) }.expect("complete");
         // SAFETY: NULL is no callbacks.
         let device = unsafe { DeviceDomain::new(std::ptr::null()) }.expect("none");
         assert!(instance.own().is_some() && device.own().is_none());
         let chain = device.chain(&instance, object.as_ref());
-        assert_eq!(
-            chain
-                .cache(LevelAllocator::NONE)
-                .resolve(Scope::Cache)
-                .level,
-            Level::Instance
-        );
+        assert_eq!(chain.cache(LevelAllocator::NONE).resolve(Scope::Cache).level, Level::Instance);
         assert_eq!(chain.resolve(Scope::Command).level, Level::Object);
         assert_eq!(chain.resolve(Scope::Device).level, Level::Instance);
         assert_eq!(instance.chain(None).resolve(SCOPE).level.name(), "instance");
@@ -174,23 +153,15 @@ fn resolving<S: Stage>(stage: &S, ground: &Ground<'_>) {
 
 fn receipts<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let chain = ground.chain();
-    let mut blocks =
-        Some([(); 2].map(|()| chain.allocate(LAYOUT, SCOPE).expect("refused nothing")));
+    let mut blocks = Some([(); 2].map(|()| chain.allocate(LAYOUT, SCOPE).expect("refused nothing")));
     stage.attempt_plainly(|| {
         let [first, second] = blocks.take().expect("made above");
-        assert_eq!(
-            (first.layout(), first.scope(), first.level()),
-            (LAYOUT, SCOPE, Level::Device)
-        );
+        assert_eq!((first.layout(), first.scope(), first.level()), (LAYOUT, SCOPE, Level::Device));
         let at = first.as_ptr();
         let (first, second) = (first.store(), second.store());
-        assert_eq!(
-            (first.as_ptr(), first.layout(), first.level()),
-            (at, LAYOUT, Level::Device)
-        );
+        assert_eq!((first.as_ptr(), first.layout(), first.level()), (at, LAYOUT, Level::Device));
         // SAFETY: the chain of their allocation has the device's callbacks; this one has none.
-        let refused =
-            unsafe { first.claim(&FallbackChain::new(&SYSTEM)) }.expect_err("its level is missing");
+        let refused = unsafe { first.claim(&FallbackChain::new(&SYSTEM)) }.expect_err("its level is missing");
         assert!(Sink::debug(&refused) > 0);
         // SAFETY: the chain it was taken through.
         drop(unsafe { refused.value.claim(&chain) }.expect("its level is there"));
@@ -209,14 +180,7 @@ fn places<S: Stage>(stage: &S, ground: &Ground<'_>) {
         let others = other.array::<u32>(5).expect("small");
         assert_eq!(other.layout().size(), 20);
         let mut block = block.take().expect("made above");
-        assert_eq!(
-            (
-                block.slice_mut(numbers).len(),
-                block.get(others),
-                block.block().scope()
-            ),
-            (10, None, SCOPE)
-        );
+        assert_eq!((block.slice_mut(numbers).len(), block.get(others), block.block().scope()), (10, None, SCOPE));
         // SAFETY: the chain it was taken through.
         unsafe { block.store().free(&chain) }.expect("its level is there");
     });

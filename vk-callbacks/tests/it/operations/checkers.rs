@@ -2,9 +2,7 @@
 
 use alloc_core::{Context, Scope};
 use testkit::{Sink, Stage};
-use vk_callbacks::check::{
-    Checked, CheckedOwner, FindingKind, OwnerUsage, RuleLevel, stray_callbacks,
-};
+use vk_callbacks::check::{Checked, CheckedOwner, FindingKind, OwnerUsage, RuleLevel, stray_callbacks};
 use vk_callbacks::command::BracketCoverage;
 use vk_callbacks::{CallbackError, CheckOptions, Checker, Command, OwnerId, Owners, Rule};
 
@@ -20,10 +18,7 @@ const ROOM: &str = "there is room for the first findings";
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
         takes(&["Checker::new"], "", |s, g| {
-            let checker = s.attempt(
-                || g.picture(),
-                || Checker::new(g.root, CheckOptions::default()),
-            );
+            let checker = s.attempt(|| g.picture(), || Checker::new(g.root, CheckOptions::default()));
             checker.close().expect("nothing is live");
         }),
         takes(&["Checker::naming_callers"], "", |s, g| {
@@ -37,11 +32,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             s.attempt(|| g.picture(), || unsafe { checker.wrap(g.raw, owner(g)) });
             checker.close().expect("nothing is live");
         }),
-        takes(
-            &["Checked::raw"],
-            "a request through a checker",
-            requested::<S>,
-        ),
+        takes(&["Checked::raw"], "a request through a checker", requested::<S>),
         spares(
             &["Checker::run", "CommandFrame::returned"],
             "a reallocation through a checker, in a command",
@@ -50,10 +41,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
         ),
         takes(&["Checker::hand_out"], "", |s, g| {
             let (checker, checked) = checked(g.root, g);
-            s.attempt(
-                || g.picture(),
-                || checker.hand_out(&checked).map(|handed| handed.as_ptr()),
-            );
+            s.attempt(|| g.picture(), || checker.hand_out(&checked).map(|handed| handed.as_ptr()));
             checker.close().expect("nothing is live");
         }),
         takes(&["Checker::findings"], "", |s, g| {
@@ -61,22 +49,14 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             Driver(*checked.raw()).free(std::ptr::null_mut());
             let found = s.attempt(|| g.picture(), || checker.findings(g.root));
             assert_eq!(found[0].kind, FindingKind::NullFree);
-            assert!(
-                found[0].level() == RuleLevel::Note
-                    && found[0].culprit().len() > 3
-                    && found[0].rules() == [18]
-            );
+            assert!(found[0].level() == RuleLevel::Note && found[0].culprit().len() > 3 && found[0].rules() == [18]);
             checker.close().expect("nothing is live");
         }),
-        takes(
-            &["Checker::add_owner"],
-            "an owner whose callbacks come later",
-            |s, g| {
-                let checker = checker(g.root);
-                s.attempt(|| g.picture(), || checker.add_owner(owner(g)));
-                checker.close().expect("nothing is live");
-            },
-        ),
+        takes(&["Checker::add_owner"], "an owner whose callbacks come later", |s, g| {
+            let checker = checker(g.root);
+            s.attempt(|| g.picture(), || checker.add_owner(owner(g)));
+            checker.close().expect("nothing is live");
+        }),
         takes(&["Checker::wrap_for", "Checker::retire"], "", |s, g| {
             let checker = checker(g.root);
             checker.add_owner(owner(g)).expect("refused nothing");
@@ -102,46 +82,22 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
         nothing(&["Checker::destroyed"], ROOM, |s, g| {
             let (checker, _) = checked(g.root, g);
             s.attempt_plainly(|| checker.destroyed("VkBuffer", 7, None, "vkDestroyBuffer"));
-            assert_eq!(
-                checker.findings(g.root).expect("refused nothing").len() as u64 + checker.lost(),
-                1
-            );
+            assert_eq!(checker.findings(g.root).expect("refused nothing").len() as u64 + checker.lost(), 1);
         }),
         nothing(&["Checker::freed_elsewhere"], ROOM, |s, g| {
             let (checker, checked) = checked(g.root, g);
             let driver = Driver(*checked.raw());
             let block = checker.run(command(g), |_| driver.alloc(64, 8, Scope::Object));
             s.attempt_plainly(|| assert!(checker.freed_elsewhere(block.cast(), |_| true)));
-            assert_eq!(
-                checker.findings(g.root).expect("refused nothing").len() as u64 + checker.lost(),
-                1
-            );
+            assert_eq!(checker.findings(g.root).expect("refused nothing").len() as u64 + checker.lost(), 1);
             // Past the checker, to which it is gone.
             Driver(g.raw).free(block);
             checker.close().expect("nothing is live");
         }),
+        nothing(&["Checker::finish", "Checker::live_blocks", "Checker::lost", "Checker::usage"], ROOM, finished::<S>),
+        nothing(&["HandedOut::poison", "HandedOut::as_ptr"], ROOM, poisoned::<S>),
         nothing(
-            &[
-                "Checker::finish",
-                "Checker::live_blocks",
-                "Checker::lost",
-                "Checker::usage",
-            ],
-            ROOM,
-            finished::<S>,
-        ),
-        nothing(
-            &["HandedOut::poison", "HandedOut::as_ptr"],
-            ROOM,
-            poisoned::<S>,
-        ),
-        nothing(
-            &[
-                "Checked::as_ptr",
-                "Checker::close",
-                "Checker::close_anyway",
-                "stray_callbacks",
-            ],
+            &["Checked::as_ptr", "Checker::close", "Checker::close_anyway", "stray_callbacks"],
             "they read, or give back",
             ending::<S>,
         ),
@@ -174,10 +130,7 @@ fn checker(memory: &Context) -> Checker<'_> {
 }
 
 /// A checker, and the ground's callbacks through it.
-fn checked<'m>(
-    memory: &'m (dyn alloc_core::HostAllocator + Sync),
-    ground: &Ground<'_>,
-) -> (Checker<'m>, Checked) {
+fn checked<'m>(memory: &'m (dyn alloc_core::HostAllocator + Sync), ground: &Ground<'_>) -> (Checker<'m>, Checked) {
     let checker = Checker::new(memory, CheckOptions::default()).expect("refused nothing");
     // SAFETY: the ground's callbacks outlive the body, and none is called after the checker was closed.
     let checked = unsafe { checker.wrap(ground.raw, owner(ground)) }.expect("refused nothing");
@@ -188,10 +141,7 @@ fn checked<'m>(
 fn command(ground: &Ground<'_>) -> Command {
     Command::new(
         "vkUnheardOf",
-        Owners {
-            device: Some(ground.bridge.owner()),
-            ..Owners::default()
-        },
+        Owners { device: Some(ground.bridge.owner()), ..Owners::default() },
         BracketCoverage::Complete,
     )
 }
@@ -220,23 +170,11 @@ fn reallocated<S: Stage>(stage: &S, ground: &Ground<'_>) {
     checker.run(command(ground), |frame| {
         let block = driver.alloc(100, 8, Scope::Object);
         let moved = stage.attempt_plainly(|| driver.realloc(block, 200, 8, Scope::Object));
-        assert_eq!(
-            (checker.live_blocks(), frame.null_answers()),
-            (1, u32::from(moved.is_null()))
-        );
+        assert_eq!((checker.live_blocks(), frame.null_answers()), (1, u32::from(moved.is_null())));
         driver.free(if moved.is_null() { block } else { moved });
         frame.returned(if moved.is_null() { -1 } else { 0 });
     });
-    assert_eq!(
-        (
-            checker.lost(),
-            checker
-                .findings(ground.root)
-                .expect("refused nothing")
-                .len()
-        ),
-        (0, 0)
-    );
+    assert_eq!((checker.lost(), checker.findings(ground.root).expect("refused nothing").len()), (0, 0));
     checker.close().expect("nothing is live");
 }
 
@@ -249,14 +187,7 @@ fn finished<S: Stage>(stage: &S, ground: &Ground<'_>) {
         assert_eq!(checker.live_blocks(), 1);
         assert_eq!(checker.usage(ground.bridge.owner()), None);
     });
-    assert_eq!(
-        checker
-            .findings(ground.root)
-            .expect("refused nothing")
-            .len() as u64
-            + checker.lost(),
-        1
-    );
+    assert_eq!(checker.findings(ground.root).expect("refused nothing").len() as u64 + checker.lost(), 1);
     checker.run(command(ground), |_| driver.free(block));
     checker.close().expect("nothing is live");
 }
@@ -268,29 +199,16 @@ fn poisoned<S: Stage>(stage: &S, ground: &Ground<'_>) {
     unsafe { handed.poison() };
     // SAFETY: a struct of the checker, which is not being changed.
     let old = Driver(unsafe { handed.as_ptr().read() });
-    let block = checker.run(command(ground), |_| {
-        Driver(*checked.raw()).alloc(100, 8, Scope::Object)
-    });
-    checker.run(command(ground), |_| {
-        stage.attempt_plainly(|| old.free(block))
-    });
-    assert_eq!(
-        checker
-            .findings(ground.root)
-            .expect("refused nothing")
-            .len() as u64
-            + checker.lost(),
-        1
-    );
+    let block = checker.run(command(ground), |_| Driver(*checked.raw()).alloc(100, 8, Scope::Object));
+    checker.run(command(ground), |_| stage.attempt_plainly(|| old.free(block)));
+    assert_eq!(checker.findings(ground.root).expect("refused nothing").len() as u64 + checker.lost(), 1);
     checker.close().expect("nothing is live");
 }
 
 fn ending<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let (first, old) = checked(ground.root, ground);
     let (second, _) = checked(ground.root, ground);
-    let block = first.run(command(ground), |_| {
-        Driver(*old.raw()).alloc(100, 8, Scope::Object)
-    });
+    let block = first.run(command(ground), |_| Driver(*old.raw()).alloc(100, 8, Scope::Object));
     let mut checkers = Some((first, second));
     stage.attempt_plainly(|| {
         let (first, second) = checkers.take().expect("made above");
@@ -302,9 +220,7 @@ fn ending<S: Stage>(stage: &S, ground: &Ground<'_>) {
         second.close().expect("nothing is live");
         // Nobody is there any more: the call finds that out without following the user data.
         let strays = stray_callbacks();
-        assert!(
-            Driver(*old.raw()).alloc(1, 1, Scope::Object).is_null() && stray_callbacks() > strays
-        );
+        assert!(Driver(*old.raw()).alloc(1, 1, Scope::Object).is_null() && stray_callbacks() > strays);
     });
     Driver(ground.raw).free(block);
 }
@@ -314,10 +230,7 @@ fn values<S: Stage>(stage: &S, ground: &Ground<'_>) {
         let usage = OwnerUsage::default();
         assert!(owner(ground).counted().is_counted && usage.scope(Scope::Object) == usage.total());
         assert!(owner(ground).group == 0 && OwnerId::fresh() != OwnerId::fresh());
-        assert_eq!(
-            Rule::of(FindingKind::NullFree.rule().number).map(|rule| rule.level.name()),
-            Some("note")
-        );
+        assert_eq!(Rule::of(FindingKind::NullFree.rule().number).map(|rule| rule.level.name()), Some("note"));
         assert!(Sink::debug((FindingKind::ALL, CallbackError::TooManyOwners)) > 0);
     });
 }

@@ -15,62 +15,29 @@ const SCOPE: Scope = Scope::Object;
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
-        takes(
-            &["Bridge::raw", "BareBridge::raw", "Tap::raw"],
-            "pfnAllocation",
-            |s, g| allocate(s, g, 100, 8),
-        ),
-        takes(&["Bridge::raw"], "pfnAllocation of 0 bytes", |s, g| {
-            allocate(s, g, 0, 1)
-        }),
-        takes(
-            &["Bridge::raw"],
-            "pfnAllocation aligned to a page",
-            |s, g| allocate(s, g, 100, 4096),
-        ),
+        takes(&["Bridge::raw", "BareBridge::raw", "Tap::raw"], "pfnAllocation", |s, g| allocate(s, g, 100, 8)),
+        takes(&["Bridge::raw"], "pfnAllocation of 0 bytes", |s, g| allocate(s, g, 0, 1)),
+        takes(&["Bridge::raw"], "pfnAllocation aligned to a page", |s, g| allocate(s, g, 100, 4096)),
         takes(&["Bridge::raw"], "pfnReallocation of NULL", |s, g| {
-            let block = s.attempt(
-                || g.picture(),
-                || some(Driver(g.raw).realloc(std::ptr::null_mut(), 100, 8, SCOPE)),
-            );
+            let block = s.attempt(|| g.picture(), || some(Driver(g.raw).realloc(std::ptr::null_mut(), 100, 8, SCOPE)));
             Driver(g.raw).free(block);
         }),
-        takes(&["Bridge::raw"], "pfnReallocation to more", |s, g| {
-            reallocate(s, g, (100, 5000), 8)
+        takes(&["Bridge::raw"], "pfnReallocation to more", |s, g| reallocate(s, g, (100, 5000), 8)),
+        takes(&["Bridge::raw"], "pfnReallocation to less", |s, g| reallocate(s, g, (5000, 100), 8)),
+        takes(&["Bridge::raw"], "pfnReallocation to more, aligned", |s, g| reallocate(s, g, (100, 5000), 64)),
+        takes(&["Bridge::raw"], "pfnReallocation to less, aligned", |s, g| reallocate(s, g, (5000, 100), 64)),
+        takes(&["Bridge::raw"], "pfnReallocation of a block of 0 bytes", |s, g| reallocate(s, g, (0, 100), 8)),
+        nothing(&["Bridge::raw"], "freeing takes nothing, nor do notifications", |s, g| {
+            let driver = Driver(g.raw);
+            let blocks = [driver.alloc(100, 8, SCOPE), driver.alloc(100, 256, SCOPE)];
+            s.attempt_plainly(|| {
+                assert!(driver.realloc(blocks[0], 0, 8, SCOPE).is_null());
+                driver.free(blocks[1]);
+                driver.free(std::ptr::null_mut());
+                driver.internal(true, 4096, 0, raw(SCOPE));
+                driver.internal(false, 4096, 0, raw(SCOPE));
+            });
         }),
-        takes(&["Bridge::raw"], "pfnReallocation to less", |s, g| {
-            reallocate(s, g, (5000, 100), 8)
-        }),
-        takes(
-            &["Bridge::raw"],
-            "pfnReallocation to more, aligned",
-            |s, g| reallocate(s, g, (100, 5000), 64),
-        ),
-        takes(
-            &["Bridge::raw"],
-            "pfnReallocation to less, aligned",
-            |s, g| reallocate(s, g, (5000, 100), 64),
-        ),
-        takes(
-            &["Bridge::raw"],
-            "pfnReallocation of a block of 0 bytes",
-            |s, g| reallocate(s, g, (0, 100), 8),
-        ),
-        nothing(
-            &["Bridge::raw"],
-            "freeing takes nothing, nor do notifications",
-            |s, g| {
-                let driver = Driver(g.raw);
-                let blocks = [driver.alloc(100, 8, SCOPE), driver.alloc(100, 256, SCOPE)];
-                s.attempt_plainly(|| {
-                    assert!(driver.realloc(blocks[0], 0, 8, SCOPE).is_null());
-                    driver.free(blocks[1]);
-                    driver.free(std::ptr::null_mut());
-                    driver.internal(true, 4096, 0, raw(SCOPE));
-                    driver.internal(false, 4096, 0, raw(SCOPE));
-                });
-            },
-        ),
         takes(
             &[
                 "RawCallbacks::of_sink",
@@ -121,10 +88,7 @@ fn through_a_sink<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let driver = Driver(all.only_those_of(&ground.raw));
     let block = driver.alloc(100, 8, SCOPE);
     fill(block, 100, 7);
-    let moved = stage.attempt(
-        || ground.picture(),
-        || some(driver.realloc(block, 5000, 8, SCOPE)),
-    );
+    let moved = stage.attempt(|| ground.picture(), || some(driver.realloc(block, 5000, 8, SCOPE)));
     assert_filled(moved, 100, 7);
     driver.free(moved);
     driver.internal(true, 4096, 0, raw(SCOPE));
@@ -146,19 +110,12 @@ fn through_a_sink<S: Stage>(stage: &S, ground: &Ground<'_>) {
 }
 
 fn some(block: *mut u8) -> Result<*mut u8, &'static str> {
-    if block.is_null() {
-        Err("NULL")
-    } else {
-        Ok(block)
-    }
+    if block.is_null() { Err("NULL") } else { Ok(block) }
 }
 
 fn allocate<S: Stage>(stage: &S, ground: &Ground<'_>, size: usize, align: usize) {
     let driver = Driver(ground.raw);
-    let block = stage.attempt(
-        || ground.picture(),
-        || some(driver.alloc(size, align, SCOPE)),
-    );
+    let block = stage.attempt(|| ground.picture(), || some(driver.alloc(size, align, SCOPE)));
     assert!(block.addr().is_multiple_of(align));
     driver.free(block);
 }

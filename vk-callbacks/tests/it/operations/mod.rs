@@ -80,10 +80,8 @@ impl<'g> Ground<'g> {
 pub(crate) fn run<S: Stage>(stage: &S, operation: &Operation<S>, through: Through) -> u64 {
     let calls = Cell::new(0);
     // SAFETY: closed below, before the stage goes.
-    let root = unsafe { Context::root(stage.host(), ContextOptions::new("application")) }
-        .expect("refused nothing");
-    let bridge =
-        Bridge::new(root.child("vulkan").expect("refused nothing")).expect("refused nothing");
+    let root = unsafe { Context::root(stage.host(), ContextOptions::new("application")) }.expect("refused nothing");
+    let bridge = Bridge::new(root.child("vulkan").expect("refused nothing")).expect("refused nothing");
     let recorder = Recorder::new(&SYSTEM).expect("memory of the system");
     {
         // SAFETY: the bridge outlives the block, and with it the tap's use.
@@ -96,18 +94,10 @@ pub(crate) fn run<S: Stage>(stage: &S, operation: &Operation<S>, through: Throug
         };
         // SAFETY: bridges and recorder outlive the block.
         let callbacks = unsafe { CallbackAllocator::from_raw(&raw) }.expect("complete");
-        let ground = Ground {
-            root: &root,
-            bridge: &bridge,
-            raw,
-            callbacks: &callbacks,
-        };
+        let ground = Ground { root: &root, bridge: &bridge, raw, callbacks: &callbacks };
         let hook = || {
             calls.set(calls.get() + 1);
-            let (size, scope) = (
-                calls.get() as usize % 300,
-                Scope::ALL[calls.get() as usize % Scope::COUNT],
-            );
+            let (size, scope) = (calls.get() as usize % 300, Scope::ALL[calls.get() as usize % Scope::COUNT]);
             let block = Driver(raw).alloc(size, 8, scope);
             let block = Driver(raw).realloc(block, 2 * size + 1, 8, scope);
             assert!(!block.is_null(), "{size} bytes within a call");
@@ -147,11 +137,7 @@ pub(crate) fn once() -> OperationTable<Operation<Once>, Through> {
     OperationTable {
         operations: table,
         // Under miri some seconds for ten operations: a tap goes through the bridge, too.
-        ways: if cfg!(miri) {
-            &[Through::Tap]
-        } else {
-            &Through::ALL
-        },
+        ways: if cfg!(miri) { &[Through::Tap] } else { &Through::ALL },
         name: |operation| format!("{:?} {}", operation.names, operation.how),
         run: |operation, through| {
             run(&Once, operation, through);
@@ -161,17 +147,8 @@ pub(crate) fn once() -> OperationTable<Operation<Once>, Through> {
 }
 
 /// An operation that needs each block that it allocates.
-fn takes<S: Stage>(
-    name: &'static [&'static str],
-    how: &'static str,
-    body: fn(&S, &Ground<'_>),
-) -> Operation<S> {
-    Operation {
-        names: name,
-        how,
-        takes: MemoryUse::Memory,
-        body,
-    }
+fn takes<S: Stage>(name: &'static [&'static str], how: &'static str, body: fn(&S, &Ground<'_>)) -> Operation<S> {
+    Operation { names: name, how, takes: MemoryUse::Memory, body }
 }
 
 /// An operation that allocates and continues without.
@@ -181,24 +158,10 @@ fn spares<S: Stage>(
     why: &'static str,
     body: fn(&S, &Ground<'_>),
 ) -> Operation<S> {
-    Operation {
-        names,
-        how,
-        takes: MemoryUse::MemoryOrLess(why),
-        body,
-    }
+    Operation { names, how, takes: MemoryUse::MemoryOrLess(why), body }
 }
 
 /// Operations that allocate nothing.
-fn nothing<S: Stage>(
-    names: &'static [&'static str],
-    why: &'static str,
-    body: fn(&S, &Ground<'_>),
-) -> Operation<S> {
-    Operation {
-        names,
-        how: "",
-        takes: MemoryUse::Nothing(why),
-        body,
-    }
+fn nothing<S: Stage>(names: &'static [&'static str], why: &'static str, body: fn(&S, &Ground<'_>)) -> Operation<S> {
+    Operation { names, how: "", takes: MemoryUse::Nothing(why), body }
 }

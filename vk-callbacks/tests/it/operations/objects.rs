@@ -11,13 +11,9 @@ use super::{Ground, Operation, SYSTEM, nothing, takes};
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
-        takes(&["Object::create"], "", |s, g| {
-            created(s, g, |chain| Object::create(chain, [7; 4]))
-        }),
+        takes(&["Object::create"], "", |s, g| created(s, g, |chain| Object::create(chain, [7; 4]))),
         takes(&["Object::create_with_scope"], "a cache", |s, g| {
-            created(s, g, |chain| {
-                Object::create_with_scope(chain, Scope::Cache, [7; 4])
-            });
+            created(s, g, |chain| Object::create_with_scope(chain, Scope::Cache, [7; 4]));
         }),
         takes(&["Object::set_name"], "the first", |s, g| named(s, g, "")),
         takes(&["Object::set_name"], "another", |s, g| named(s, g, "old")),
@@ -63,11 +59,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             "",
             pooled::<S>,
         ),
-        nothing(
-            &["Object::destroy"],
-            "freeing takes nothing; a refusal gives back the same object",
-            destroy::<S>,
-        ),
+        nothing(&["Object::destroy"], "freeing takes nothing; a refusal gives back the same object", destroy::<S>),
         nothing(
             &[
                 "Object::level",
@@ -135,8 +127,7 @@ fn destroy<S: Stage>(stage: &S, ground: &Ground<'_>) {
     stage.attempt_plainly(|| {
         let object = object.take().expect("made above");
         // SAFETY: a chain without its level is refused before anything is touched.
-        let refused = unsafe { object.destroy(&FallbackChain::new(&SYSTEM)) }
-            .expect_err("its level is missing");
+        let refused = unsafe { object.destroy(&FallbackChain::new(&SYSTEM)) }.expect_err("its level is missing");
         assert!(Sink::debug(&refused) > 0);
         // SAFETY: the chain it was created with.
         unsafe { refused.value.destroy(&chain) }.expect("its level is there");
@@ -149,17 +140,11 @@ fn questions<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let object = stage.attempt_plainly(|| {
         let mut object = object.take().expect("made above");
         *object.get_mut() += 1;
-        assert_eq!(
-            (*object.get(), object.level(), object.name()),
-            (2, Level::Device, None)
-        );
+        assert_eq!((*object.get(), object.level(), object.name()), (2, Level::Device, None));
         let handle = object.into_handle();
         // SAFETY: the handle of a live object, only looked at meanwhile.
         let borrowed = unsafe { Object::<u8>::borrow_handle(handle) }.expect("not null");
-        assert_eq!(
-            (*borrowed.get(), borrowed.level(), borrowed.name()),
-            (2, Level::Device, None)
-        );
+        assert_eq!((*borrowed.get(), borrowed.level(), borrowed.name()), (2, Level::Device, None));
         // SAFETY: the handle of a live object, which nothing else uses now.
         unsafe { Object::<u8>::from_handle(handle) }.expect("not null")
     });
@@ -171,16 +156,12 @@ fn arrays<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let chain = ground.chain();
     let object = stage.attempt(
         || ground.picture(),
-        || {
-            ArrayObject::create(&chain, Scope::Object, 7_u8, 3, |index| index)
-                .map_err(|refused| refused.error)
-        },
+        || ArrayObject::create(&chain, Scope::Object, 7_u8, 3, |index| index).map_err(|refused| refused.error),
     );
     assert_eq!((*object.get(), object.items()), (7, &[0, 1, 2][..]));
     let handle = object.into_handle();
     // SAFETY: the handle of a live object, used exclusively, here and below.
-    let (value, items) =
-        unsafe { ArrayObject::<u8, usize>::borrow_handle_mut(handle) }.expect("not null");
+    let (value, items) = unsafe { ArrayObject::<u8, usize>::borrow_handle_mut(handle) }.expect("not null");
     (*value, items[2]) = (8, 5);
     // SAFETY: the handle of a live object, used exclusively.
     let borrowed = unsafe { ArrayObject::<u8, usize>::borrow_handle(handle) };
@@ -193,17 +174,12 @@ fn arrays<S: Stage>(stage: &S, ground: &Ground<'_>) {
 
 fn places<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let chain = ground.chain();
-    let place = stage.attempt(
-        || ground.picture(),
-        || ObjectPlace::allocate(&chain, Scope::Device),
-    );
+    let place = stage.attempt(|| ground.picture(), || ObjectPlace::allocate(&chain, Scope::Device));
     let handle = place.fill(7).into_handle();
     // SAFETY: the handle of a live object, used exclusively, here and below.
     *unsafe { Object::<u8>::borrow_handle_mut(handle) }.expect("not null") += 1;
     // SAFETY: the handle of a live object, used for the last time.
-    let (place, value) = unsafe { Object::<u8>::from_handle(handle) }
-        .expect("not null")
-        .vacate();
+    let (place, value) = unsafe { Object::<u8>::from_handle(handle) }.expect("not null").vacate();
     assert_eq!(value, 8);
     // SAFETY: the chain it was created with.
     unsafe { place.free(&chain) }.expect("its level is there");
@@ -223,10 +199,7 @@ fn pooled<S: Stage>(stage: &S, ground: &Ground<'_>) {
     in_pool(ground, |pool, device, instance| {
         // SAFETY: pool, device and instance stay where they are until `in_pool` has closed the pool.
         unsafe { pool.borrow_mut().open("pool", device, instance) }.expect("refused nothing");
-        stage.attempt(
-            || ground.picture(),
-            || pool.borrow_mut().reserve_children(1),
-        );
+        stage.attempt(|| ground.picture(), || pool.borrow_mut().reserve_children(1));
         let mut pool = pool.borrow_mut();
         pool.add_child(1).expect("reserved");
         assert_eq!(pool.children(), [1]);

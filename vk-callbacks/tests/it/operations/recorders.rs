@@ -20,43 +20,22 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
         takes(&["Recorder::tap"], "", |s, g| {
             let recorder = recorder(g.root);
             // SAFETY: the tap is never called.
-            s.attempt(
-                || (recorder.live_blocks(), g.picture()),
-                || unsafe { recorder.tap(1, g.raw) },
-            );
+            s.attempt(|| (recorder.live_blocks(), g.picture()), || unsafe { recorder.tap(1, g.raw) });
         }),
         takes(&["Recorder::write"], "", write::<S>),
-        spares(&["Recorder::owner"], "", LOST, |s, g| {
-            lost(s, g, |recorder| recorder.owner(1, 0, "VkBuffer"))
-        }),
-        spares(&["Recorder::phase"], "", LOST, |s, g| {
-            lost(s, g, |recorder| recorder.phase("first"))
-        }),
-        spares(&["Recorder::created"], "", LOST, |s, g| {
-            lost(s, g, |recorder| recorder.created(1, 7, "VkBuffer"))
-        }),
-        spares(&["Recorder::destroyed"], "", LOST, |s, g| {
-            lost(s, g, |recorder| recorder.destroyed(1, 7, "VkBuffer"))
-        }),
-        spares(&["Recorder::seen"], "", LOST, |s, g| {
-            lost(s, g, |recorder| recorder.seen(1, Sighting::OldStruct))
-        }),
-        spares(&["Recorder::enter"], "", LOST, |s, g| {
-            lost(s, g, |recorder| recorder.enter("vkCreateBuffer"))
-        }),
+        spares(&["Recorder::owner"], "", LOST, |s, g| lost(s, g, |recorder| recorder.owner(1, 0, "VkBuffer"))),
+        spares(&["Recorder::phase"], "", LOST, |s, g| lost(s, g, |recorder| recorder.phase("first"))),
+        spares(&["Recorder::created"], "", LOST, |s, g| lost(s, g, |recorder| recorder.created(1, 7, "VkBuffer"))),
+        spares(&["Recorder::destroyed"], "", LOST, |s, g| lost(s, g, |recorder| recorder.destroyed(1, 7, "VkBuffer"))),
+        spares(&["Recorder::seen"], "", LOST, |s, g| lost(s, g, |recorder| recorder.seen(1, Sighting::OldStruct))),
+        spares(&["Recorder::enter"], "", LOST, |s, g| lost(s, g, |recorder| recorder.enter("vkCreateBuffer"))),
         spares(&["Recorder::enter_for"], "", LOST, |s, g| {
             lost(s, g, |recorder| recorder.enter_for(1, "vkDestroyBuffer"))
         }),
-        spares(&["Recorder::leave"], "", LOST, |s, g| {
-            lost(s, g, |recorder| recorder.leave(0))
-        }),
+        spares(&["Recorder::leave"], "", LOST, |s, g| lost(s, g, |recorder| recorder.leave(0))),
         spares(&["Tap::raw"], "a call through a tap", LOST, tapped::<S>),
         nothing(
-            &[
-                "Recorder::live_blocks",
-                "Recorder::close",
-                "Recorder::close_anyway",
-            ],
+            &["Recorder::live_blocks", "Recorder::close", "Recorder::close_anyway"],
             "they read, or give back",
             ending::<S>,
         ),
@@ -69,9 +48,7 @@ fn recorder(memory: &Context) -> Recorder<'_> {
 
 /// Whatever happened: what was written down and what was lost are all there was.
 fn assert_all_accounted(recorder: &Recorder<'_>, events: u64) {
-    let written = recorder
-        .write("test", &mut Sink::default())
-        .expect("refused nothing");
+    let written = recorder.write("test", &mut Sink::default()).expect("refused nothing");
     assert_eq!(written.events + written.lost, events);
 }
 
@@ -109,10 +86,8 @@ fn write<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let block = driver.realloc(block, 200, 8, Scope::Object);
     driver.free(block);
     recorder.leave(0);
-    let written = stage.attempt(
-        || (recorder.live_blocks(), ground.picture()),
-        || recorder.write("test", &mut Sink::default()),
-    );
+    let written =
+        stage.attempt(|| (recorder.live_blocks(), ground.picture()), || recorder.write("test", &mut Sink::default()));
     assert_eq!((written.events, written.lost), (6, 0));
     recorder.close().expect("nothing is live");
 }

@@ -6,8 +6,7 @@ use vk_callbacks::{CallbackError, Function, TraceReader};
 
 use super::{Ground, Operation, nothing};
 
-const TEXT: &str =
-    "# steward host trace 2\n# driver: example\na,1,0,1,100,8,1\na,1,0,2,200,8,1\nf,1,0,1\nz,5\n";
+const TEXT: &str = "# steward host trace 2\n# driver: example\na,1,0,1,100,8,1\na,1,0,2,200,8,1\nf,1,0,1\nz,5\n";
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
@@ -23,11 +22,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             "events borrow from the text, and are written straight into the sink",
             there_and_back::<S>,
         ),
-        nothing(
-            &["CallbackError::vk_result", "Function::name"],
-            "values on the stack",
-            errors::<S>,
-        ),
+        nothing(&["CallbackError::vk_result", "Function::name"], "values on the stack", errors::<S>),
     ]
 }
 
@@ -38,9 +33,7 @@ fn there_and_back<S: Stage>(stage: &S, _: &Ground<'_>) {
         let mut sink = Sink::default();
         let mut writer = TraceWriter::new(&mut sink, reader.driver()).expect("the sink takes all");
         for item in TraceReader::new(TEXT).expect("a trace") {
-            writer
-                .event(&item.expect("a line").1)
-                .expect("the sink takes all");
+            writer.event(&item.expect("a line").1).expect("the sink takes all");
         }
         assert_eq!(writer.finish(), Ok(6));
         assert_eq!(sink.bytes, TEXT.len());

@@ -13,16 +13,7 @@ fn v5_v7_v35_calls_pass_unchanged_legal_or_not() {
     driver.free(block);
     driver.free(0);
     let seen = model.with(|state| state.seen.clone());
-    assert_eq!(
-        seen,
-        [
-            (0, 0, 3, 77),
-            (0, 9, 1, -4),
-            (16, 20, 64, 2),
-            (64, 0, 0, -1),
-            (0, 0, 0, -1)
-        ]
-    );
+    assert_eq!(seen, [(0, 0, 3, 77), (0, 9, 1, -4), (16, 20, 64, 2), (64, 0, 0, -1), (0, 0, 0, -1)]);
     let me = current_thread();
     assert_eq!(
         lines(&recorder),
@@ -53,28 +44,13 @@ fn v1_v4_missing_functions_stay_missing_and_notices_are_heard_anyway() {
     };
     let driver = tap(&recorder, 1, none).expect("memory");
     let raw = driver.0.raw();
-    assert!(
-        raw.pfn_allocation.is_none() && raw.pfn_reallocation.is_none() && raw.pfn_free.is_none()
-    );
+    assert!(raw.pfn_allocation.is_none() && raw.pfn_reallocation.is_none() && raw.pfn_free.is_none());
     driver.notice(64, 0, 1);
     let me = current_thread();
     let seen = |what| format!("s,{me},1,0,{what}");
-    let lacks = [
-        seen("no-pfnAllocation"),
-        seen("no-pfnReallocation"),
-        seen("no-pfnFree"),
-    ];
+    let lacks = [seen("no-pfnAllocation"), seen("no-pfnReallocation"), seen("no-pfnFree")];
     let [first, second, third] = lacks;
-    assert_eq!(
-        lines(&recorder),
-        [
-            first,
-            second,
-            third,
-            format!("i,{me},1,64,0,1"),
-            "z,6".to_owned()
-        ]
-    );
+    assert_eq!(lines(&recorder), [first, second, third, format!("i,{me},1,64,0,1"), "z,6".to_owned()]);
 }
 
 #[test]
@@ -93,9 +69,7 @@ fn a_recorder_with_live_blocks_does_not_close() {
 
     let memory = RecordingAllocator::system();
     let recorder = Recorder::new(&memory).expect("memory");
-    tap(&recorder, 1, model.callbacks())
-        .expect("memory")
-        .allocate(8, 8, 1);
+    tap(&recorder, 1, model.callbacks()).expect("memory").allocate(8, 8, 1);
     // SAFETY: the tap is not called any more.
     unsafe { recorder.close_anyway() };
     memory.assert_empty("after close_anyway");
@@ -109,9 +83,6 @@ fn a_recorder_dropped_with_live_blocks_stays_callable() {
     let tap_of = tap(&recorder, 1, model.callbacks()).expect("memory");
     let block = tap_of.allocate(8, 8, 1);
     drop(recorder);
-    assert!(
-        memory.total().live_bytes > 0,
-        "leaked, so that the tap stays callable"
-    );
+    assert!(memory.total().live_bytes > 0, "leaked, so that the tap stays callable");
     tap_of.free(block);
 }

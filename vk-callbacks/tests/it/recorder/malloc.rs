@@ -24,32 +24,20 @@ pub(crate) fn churn(driver: ModelDriver, seed: u64, steps: u32, swap: &Mutex<Vec
     let at = |address: usize| ptr::with_exposed_provenance_mut::<c_void>(address);
     let mut random = seed;
     for _ in 0..steps {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (choice, size) = ((random >> 60) as u32, 1 + (random >> 33) as usize % 300);
-        let mine = if choice < 8 {
-            None
-        } else {
-            swap.lock().expect("no panic").pop()
-        };
+        let mine = if choice < 8 { None } else { swap.lock().expect("no panic").pop() };
         match mine {
             // SAFETY: a block of some thread that no other thread uses.
-            Some(block) if choice < 11 => unsafe {
-                raw.pfn_free.expect("set")(user_data, at(block))
-            },
+            Some(block) if choice < 11 => unsafe { raw.pfn_free.expect("set")(user_data, at(block)) },
             other => {
                 let block = match other {
                     // SAFETY: a block of some thread that no other thread uses.
-                    Some(old) => unsafe {
-                        raw.pfn_reallocation.expect("set")(user_data, at(old), size + 1, 8, 1)
-                    },
+                    Some(old) => unsafe { raw.pfn_reallocation.expect("set")(user_data, at(old), size + 1, 8, 1) },
                     // SAFETY: the recorder and what is behind it are there.
                     None => unsafe { raw.pfn_allocation.expect("set")(user_data, size, 8, 1) },
                 };
-                swap.lock()
-                    .expect("no panic")
-                    .push(block.expose_provenance());
+                swap.lock().expect("no panic").push(block.expose_provenance());
             }
         }
     }

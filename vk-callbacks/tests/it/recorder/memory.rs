@@ -25,15 +25,10 @@ fn v9_a_recorder_without_memory_loses_events_and_refuses_the_driver_nothing() {
         (told(&app), written.events, sums(&text))
     };
     let mut lossy = 0;
-    for (refuse, for_ever) in
-        (0..if cfg!(miri) { 4 } else { 20 }).flat_map(|refuse| [(refuse, false), (refuse, true)])
+    for (refuse, for_ever) in (0..if cfg!(miri) { 4 } else { 20 }).flat_map(|refuse| [(refuse, false), (refuse, true)])
     {
         let app = App::default();
-        let memory = failing(if for_ever {
-            Fault::From(refuse)
-        } else {
-            Fault::Nth(refuse)
-        });
+        let memory = failing(if for_ever { Fault::From(refuse) } else { Fault::Nth(refuse) });
         let Ok(recorder) = Recorder::new(&memory) else {
             assert_eq!(refuse, 0);
             memory.inner().assert_empty("after a refused recorder");
@@ -75,10 +70,7 @@ fn v9_a_recorder_without_memory_loses_events_and_refuses_the_driver_nothing() {
         recorder.close().expect("nothing is live");
         memory.inner().assert_empty("after close");
     }
-    assert!(
-        lossy >= 2,
-        "{lossy}: a chunk must have been refused, or this proves nothing"
-    );
+    assert!(lossy >= 2, "{lossy}: a chunk must have been refused, or this proves nothing");
 }
 
 struct Panics;
@@ -160,11 +152,7 @@ fn v8_a_panic_while_a_chunk_is_given_back_does_not_reach_the_driver() {
             scope.spawn(move || driver.free(driver.allocate(8, 8, 1)));
         }
     });
-    assert_eq!(
-        (memory.chunks.load(SeqCst), memory.panics.load(SeqCst)),
-        (2, 1),
-        "there was no race"
-    );
+    assert_eq!((memory.chunks.load(SeqCst), memory.panics.load(SeqCst)), (2, 1), "there was no race");
     let (_, written) = trace(&recorder);
     assert_eq!((written.events, written.lost), (4, 0));
     recorder.close().expect("nothing is live");
@@ -185,55 +173,30 @@ fn an_output_that_fails_is_an_error_and_the_log_stays() {
     recorder.phase("one");
     let whole = trace(&recorder).0.len();
     for room in 0..whole {
-        assert_eq!(
-            recorder.write("model", &mut Full(room)),
-            Err(CallbackError::Output),
-            "{room} bytes"
-        );
+        assert_eq!(recorder.write("model", &mut Full(room)), Err(CallbackError::Output), "{room} bytes");
     }
-    assert_eq!(
-        recorder
-            .write("model", &mut Full(whole))
-            .map(|written| written.events),
-        Ok(1)
-    );
+    assert_eq!(recorder.write("model", &mut Full(whole)).map(|written| written.events), Ok(1));
     recorder.close().expect("nothing is live");
     memory.assert_empty("after close");
 }
 
 #[test]
 fn v9_losses_stand_where_the_events_would() {
-    // The requests are the recorder's own, the first chunk of its log, the list of chunks, the second chunk: that is refused, once.
+    // The requests are the recorder's own, the first chunk of its log, the list of chunks, the second chunk: that is
+    // refused, once.
     let memory = failing(Fault::Nth(3));
     let recorder = Recorder::new(&memory).expect("memory");
     let count = || (0..2000).for_each(|owner| recorder.owner(owner + 1, 0, "VkBuffer"));
     count();
     let mut text = String::new();
     let written = recorder.write("d", &mut text).expect("memory");
-    let lost: Vec<_> = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| line.starts_with("x,"))
-        .map(|(at, _)| at)
-        .collect();
+    let lost: Vec<_> = text.lines().enumerate().filter(|(_, line)| line.starts_with("x,")).map(|(at, _)| at).collect();
     assert_eq!((written.lost, lost.len()), (1, 1));
-    let [before, behind] =
-        [lost[0] - 1, lost[0] + 1].map(|at| text.lines().nth(at).expect("a line").to_owned());
-    assert!(
-        before.starts_with("o,") && behind.starts_with("o,"),
-        "{before}, {behind}"
-    );
-    let owner = |line: &str| {
-        line.split(',')
-            .nth(1)
-            .and_then(|owner| owner.parse::<u64>().ok())
-            .expect("an owner")
-    };
+    let [before, behind] = [lost[0] - 1, lost[0] + 1].map(|at| text.lines().nth(at).expect("a line").to_owned());
+    assert!(before.starts_with("o,") && behind.starts_with("o,"), "{before}, {behind}");
+    let owner = |line: &str| line.split(',').nth(1).and_then(|owner| owner.parse::<u64>().ok()).expect("an owner");
     assert_eq!(owner(&behind), owner(&before) + 2, "{before}, {behind}");
-    recorder
-        .close()
-        .map_err(|in_use| in_use.error)
-        .expect("nothing is live");
+    recorder.close().map_err(|in_use| in_use.error).expect("nothing is live");
     memory.inner().assert_empty("closed");
 }
 
@@ -258,15 +221,9 @@ fn v8_a_block_whose_free_was_lost_is_not_the_one_that_has_its_address_next() {
         let [before, behind] = [&lines[lost - 1], &lines[lost + 1]];
         if before.starts_with("a,") {
             lost_frees += 1;
-            assert!(
-                behind.starts_with("a,") && behind != before,
-                "{before}, {behind}"
-            );
+            assert!(behind.starts_with("a,") && behind != before, "{before}, {behind}");
         }
-        recorder
-            .close()
-            .map_err(|in_use| in_use.error)
-            .expect("nothing is live");
+        recorder.close().map_err(|in_use| in_use.error).expect("nothing is live");
         memory.inner().assert_empty("closed");
     }
     assert_eq!(lost_frees, 1);

@@ -31,29 +31,18 @@ fn system() -> FromGlobalAlloc<System> {
     FromGlobalAlloc::SYSTEM
 }
 
-fn tap(
-    recorder: &Recorder<'_>,
-    owner: u64,
-    inner: RawCallbacks,
-) -> Result<ModelDriver, CallbackError> {
+fn tap(recorder: &Recorder<'_>, owner: u64, inner: RawCallbacks) -> Result<ModelDriver, CallbackError> {
     // SAFETY: the tests keep what is behind the tap until the recorder is gone, and call nothing afterwards.
     unsafe { recorder.tap(owner, inner) }.map(ModelDriver)
 }
 
 fn trace(recorder: &Recorder<'_>) -> (String, Written) {
     let mut text = String::new();
-    let written = recorder
-        .write("model", &mut text)
-        .expect("memory for the numbers");
+    let written = recorder.write("model", &mut text).expect("memory for the numbers");
     assert_eq!(written.lines, text.lines().count() as u64);
     (text, written)
 }
 
 fn lines(recorder: &Recorder<'_>) -> Vec<String> {
-    trace(recorder)
-        .0
-        .lines()
-        .skip(2)
-        .map(str::to_owned)
-        .collect()
+    trace(recorder).0.lines().skip(2).map(str::to_owned).collect()
 }

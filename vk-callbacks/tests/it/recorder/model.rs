@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Hands out made-up addresses, the lowest free one first, so that each is used again at once. Nobody touches the memory.
+/// Hands out made-up addresses, the lowest free one first, so that each is used again at once. Nobody touches the
+/// memory.
 #[derive(Default)]
 pub(crate) struct RecorderModel {
     state: Mutex<DriverState>,
@@ -25,15 +26,8 @@ impl DriverState {
         if self.refuse || size as u64 > 1 << 40 {
             return 0;
         }
-        let step = if align.is_power_of_two() {
-            align.clamp(16, 4096)
-        } else {
-            16
-        };
-        let at = (1..)
-            .map(|n| n * step)
-            .find(|at| !self.live.contains_key(at))
-            .unwrap_or(0);
+        let step = if align.is_power_of_two() { align.clamp(16, 4096) } else { 16 };
+        let at = (1..).map(|n| n * step).find(|at| !self.live.contains_key(at)).unwrap_or(0);
         self.given += 1;
         self.live.insert(at, self.given);
         at
@@ -82,18 +76,10 @@ unsafe extern "system" fn model_reallocation(
     scope: i32,
 ) -> *mut c_void {
     let model = RecorderModel::of(user_data);
-    let meanwhile = model
-        .meanwhile
-        .lock()
-        .expect("no panic under the lock")
-        .take();
+    let meanwhile = model.meanwhile.lock().expect("no panic under the lock").take();
     let new = model.with(|state| {
         state.seen.push((old.addr(), size, align, scope));
-        let new = if size == 0 {
-            0
-        } else {
-            state.give(size, align)
-        };
+        let new = if size == 0 { 0 } else { state.give(size, align) };
         if new != 0 || size == 0 {
             state.live.remove(&old.addr());
         }
@@ -113,11 +99,7 @@ unsafe extern "system" fn model_free(user_data: *mut c_void, block: *mut c_void)
 }
 
 unsafe extern "system" fn model_notice(user_data: *mut c_void, size: usize, kind: i32, scope: i32) {
-    RecorderModel::of(user_data).with(|state| {
-        state
-            .seen
-            .push((0, size, kind.unsigned_abs() as usize, scope))
-    });
+    RecorderModel::of(user_data).with(|state| state.seen.push((0, size, kind.unsigned_abs() as usize, scope)));
 }
 
 /// A driver's calls through a tap.
@@ -136,16 +118,8 @@ impl ModelDriver {
     pub(crate) fn reallocate(self, old: usize, size: usize, align: usize, scope: i32) -> usize {
         let (raw, user_data) = self.raw();
         // SAFETY: the recorder and what is behind the tap are there, and bear any address.
-        unsafe {
-            raw.pfn_reallocation.expect("set")(
-                user_data,
-                ptr::without_provenance_mut(old),
-                size,
-                align,
-                scope,
-            )
-        }
-        .addr()
+        unsafe { raw.pfn_reallocation.expect("set")(user_data, ptr::without_provenance_mut(old), size, align, scope) }
+            .addr()
     }
     pub(crate) fn free(self, block: usize) {
         let (raw, user_data) = self.raw();

@@ -90,46 +90,24 @@ impl Expected {
 fn run(ops: &[RecorderOp]) {
     let (model, memory) = (RecorderModel::default(), RecordingAllocator::system());
     let recorder = Recorder::new(&memory).expect("memory");
-    let drivers = [
-        tap(&recorder, 1, model.callbacks()),
-        tap(&recorder, 2, model.callbacks()),
-    ]
-    .map(|tap| tap.expect("memory"));
+    let drivers =
+        [tap(&recorder, 1, model.callbacks()), tap(&recorder, 2, model.callbacks())].map(|tap| tap.expect("memory"));
     let me = current_thread();
     let mut expected = Expected::default();
-    let by = |tap: usize, thread| Caller {
-        thread,
-        owner: tap as u64 + 1,
-    };
+    let by = |tap: usize, thread| Caller { thread, owner: tap as u64 + 1 };
     for op in ops {
         match *op {
             RecorderOp::Allocate { tap, size, scope } => {
                 let at = drivers[tap].allocate(size, 8, scope);
                 let block = expected.given(at);
-                let asked = Request {
-                    size: size as u64,
-                    align: 8,
-                    scope,
-                };
-                expected.events.push(TraceEvent::Allocate {
-                    by: by(tap, me),
-                    block,
-                    asked,
-                });
+                let asked = Request { size: size as u64, align: 8, scope };
+                expected.events.push(TraceEvent::Allocate { by: by(tap, me), block, asked });
             }
-            RecorderOp::Reallocate {
-                tap,
-                pick,
-                size,
-                taken_meanwhile,
-            } => {
+            RecorderOp::Reallocate { tap, pick, size, taken_meanwhile } => {
                 let at = expected.pick(pick);
                 let was_live = expected.live.contains(&at);
                 let old = expected.known(at);
-                expected.events.push(TraceEvent::ReallocateBegin {
-                    by: by(tap, me),
-                    old,
-                });
+                expected.events.push(TraceEvent::ReallocateBegin { by: by(tap, me), old });
                 let (send, receive) = std::sync::mpsc::channel();
                 if taken_meanwhile {
                     let driver = drivers[1 - tap];
@@ -141,82 +119,42 @@ fn run(ops: &[RecorderOp]) {
                 let new = drivers[tap].reallocate(at, size, 8, 1);
                 if let Ok(theirs) = receive.try_recv() {
                     let block = expected.given(theirs);
-                    let asked = Request {
-                        size: 1,
-                        align: 8,
-                        scope: 0,
-                    };
-                    expected.events.push(TraceEvent::Allocate {
-                        by: by(1 - tap, me),
-                        block,
-                        asked,
-                    });
+                    let asked = Request { size: 1, align: 8, scope: 0 };
+                    expected.events.push(TraceEvent::Allocate { by: by(1 - tap, me), block, asked });
                 }
                 if new == 0 && size > 0 && was_live && expected.at[&at] == old {
                     expected.live.insert(at);
                 }
                 let new = expected.given(new);
-                let asked = Request {
-                    size: size as u64,
-                    align: 8,
-                    scope: 1,
-                };
-                expected.events.push(TraceEvent::Reallocate {
-                    by: by(tap, me),
-                    old,
-                    new,
-                    asked,
-                });
+                let asked = Request { size: size as u64, align: 8, scope: 1 };
+                expected.events.push(TraceEvent::Reallocate { by: by(tap, me), old, new, asked });
             }
-            RecorderOp::Free {
-                tap,
-                pick,
-                other_thread,
-            } => {
+            RecorderOp::Free { tap, pick, other_thread } => {
                 let at = expected.pick(pick);
                 let block = expected.known(at);
                 let free = move || {
                     drivers[tap].free(at);
                     current_thread()
                 };
-                let thread = if other_thread {
-                    std::thread::spawn(free).join().expect("no panic")
-                } else {
-                    free()
-                };
-                expected.events.push(TraceEvent::Free {
-                    by: by(tap, thread),
-                    block,
-                });
+                let thread = if other_thread { std::thread::spawn(free).join().expect("no panic") } else { free() };
+                expected.events.push(TraceEvent::Free { by: by(tap, thread), block });
             }
             RecorderOp::FreeUnknown { at } => {
                 drivers[0].free(at);
                 let block = expected.known(at);
-                expected.events.push(TraceEvent::Free {
-                    by: by(0, me),
-                    block,
-                });
+                expected.events.push(TraceEvent::Free { by: by(0, me), block });
             }
             RecorderOp::Refuse(refuse) => model.with(|state| state.refuse = refuse),
             RecorderOp::Command(result) => {
                 recorder.enter("vkX");
                 recorder.leave(result);
-                let by = Caller {
-                    thread: me,
-                    owner: 0,
-                };
-                expected.events.extend([
-                    TraceEvent::Enter { by, command: "vkX" },
-                    TraceEvent::Leave { by, result },
-                ]);
+                let by = Caller { thread: me, owner: 0 };
+                expected.events.extend([TraceEvent::Enter { by, command: "vkX" }, TraceEvent::Leave { by, result }]);
             }
         }
     }
     let (text, written) = trace(&recorder);
-    let read: Vec<_> = TraceReader::new(&text)
-        .expect("own header")
-        .map(|item| item.expect("own lines").1)
-        .collect();
+    let read: Vec<_> = TraceReader::new(&text).expect("own header").map(|item| item.expect("own lines").1).collect();
     assert_eq!(read, expected.events);
     assert_eq!(written.events, read.len() as u64);
     sums(&text);

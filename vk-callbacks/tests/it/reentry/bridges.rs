@@ -3,8 +3,7 @@
 use super::*;
 
 fn bridge() -> Bridge {
-    Bridge::new(Context::root_static(&HOST, ContextOptions::new("bridge")).expect("memory"))
-        .expect("memory")
+    Bridge::new(Context::root_static(&HOST, ContextOptions::new("bridge")).expect("memory")).expect("memory")
 }
 
 #[test]
@@ -18,10 +17,7 @@ fn a_bridge_whose_backing_reenters_it_keeps_every_block() {
     };
     with_hook(2, &hook, || hold_blocks(driver));
     assert!(times.get() > 50, "{times:?}");
-    assert_eq!(
-        (bridge.counters().faults(), bridge.live().total().blocks),
-        (0, 0)
-    );
+    assert_eq!((bridge.counters().faults(), bridge.live().total().blocks), (0, 0));
     bridge.close().expect("nothing is live");
 }
 
@@ -42,17 +38,12 @@ fn a_bridge_that_is_closed_as_its_backing_reenters_the_application_stays() {
         }
     };
     let block = with_hook(1, &hook, || driver.alloc(100, 8, Scope::Object));
-    assert_eq!(
-        told.take(),
-        "a callback runs on this thread: close again when it has returned"
-    );
+    assert_eq!(told.take(), "a callback runs on this thread: close again when it has returned");
     assert!(!block.is_null());
     driver.free(block);
     let bridge = bridge.take().expect("it came back");
     assert_eq!(bridge.counters().faults(), 0);
-    bridge
-        .close()
-        .expect("nothing is live, and no callback runs");
+    bridge.close().expect("nothing is live, and no callback runs");
 }
 
 /// In a process of its own, with its own count of leaked bridges.
@@ -74,10 +65,7 @@ fn a_bridge_that_is_dropped_as_its_backing_reenters_the_application_is_leaked() 
     let block = with_hook(1, &hook, || driver.alloc(100, 8, Scope::Object));
     assert_eq!(leaked_bridges(), before + 1);
     driver.free(block);
-    assert!(
-        driver.alloc(100, 8, Scope::Object).is_null(),
-        "its context is closed"
-    );
+    assert!(driver.alloc(100, 8, Scope::Object).is_null(), "its context is closed");
 }
 
 #[test]
@@ -96,10 +84,7 @@ fn a_bridge_is_busy_until_its_own_callback_returns_whichever_returned_within() {
         outer.replace(Some(busy.value));
     };
     let block = with_hook(1, &hook, || driver.alloc(100, 8, Scope::Object));
-    assert_eq!(
-        told.take(),
-        "a callback runs on this thread: close again when it has returned"
-    );
+    assert_eq!(told.take(), "a callback runs on this thread: close again when it has returned");
     assert!(!in_callback());
     driver.free(block);
     let outer = outer.take().expect("it came back");

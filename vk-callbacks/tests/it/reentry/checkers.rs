@@ -4,11 +4,7 @@ use super::*;
 
 #[test]
 fn a_checker_and_a_recorder_whose_application_reenters_them_see_each_block_once() {
-    let (bridge, recorder, checker) = (
-        bare(),
-        Recorder::new(&HOST).expect("memory"),
-        checker(&HOST),
-    );
+    let (bridge, recorder, checker) = (bare(), Recorder::new(&HOST).expect("memory"), checker(&HOST));
     let behind = bridge.as_ref().raw();
     // SAFETY: the bridge stays, and the recorder is closed before it goes.
     let tap = unsafe { recorder.tap(1, application(&behind)) }.expect("memory");
@@ -21,28 +17,16 @@ fn a_checker_and_a_recorder_whose_application_reenters_them_see_each_block_once(
             use_callbacks(driver);
         }
     };
-    bracket(&checker, owner, "vkCreateBuffer", || {
-        with_hook(2, &hook, || hold_blocks(driver))
-    });
+    bracket(&checker, owner, "vkCreateBuffer", || with_hook(2, &hook, || hold_blocks(driver)));
     assert!(times.get() > 50, "{times:?}");
-    assert_eq!(
-        (
-            found(&checker),
-            checker.live_blocks(),
-            recorder.live_blocks()
-        ),
-        (Vec::new(), 0, 0)
-    );
+    assert_eq!((found(&checker), checker.live_blocks(), recorder.live_blocks()), (Vec::new(), 0, 0));
     let mut trace = String::new();
     let written = recorder.write("d", &mut trace).expect("memory");
     assert!(written.lost == 0 && written.events > 300, "{written:?}");
     let sums = sums(&trace);
     assert_eq!((sums.not_live, sums.live.len()), (0, 0));
     checker.close().expect("nothing is live");
-    recorder
-        .close()
-        .map_err(|in_use| in_use.error)
-        .expect("nothing is live");
+    recorder.close().map_err(|in_use| in_use.error).expect("nothing is live");
 }
 
 #[test]
@@ -51,14 +35,7 @@ fn a_checker_that_is_closed_or_dropped_as_the_application_reenters_stays() {
         let (bridge, owner) = (bare(), OwnerId::fresh());
         let behind = bridge.as_ref().raw();
         let slot = RefCell::new(Some(checker(&HOST)));
-        let driver = Driver(
-            *watch(
-                slot.borrow().as_ref().expect("there"),
-                application(&behind),
-                owner,
-            )
-            .raw(),
-        );
+        let driver = Driver(*watch(slot.borrow().as_ref().expect("there"), application(&behind), owner).raw());
         let told = RefCell::new(String::new());
         let hook = |request| {
             let Some(checker) = is_request(request).then(|| slot.take()).flatten() else {
@@ -77,14 +54,8 @@ fn a_checker_that_is_closed_or_dropped_as_the_application_reenters_stays() {
         let block = with_hook(1, &hook, || driver.alloc(100, 8, Scope::Object));
         driver.free(block);
         if closes {
-            assert_eq!(
-                told.take(),
-                "a callback runs on this thread: close again when it has returned"
-            );
-            slot.take()
-                .expect("it came back")
-                .close()
-                .expect("nothing is live, and no callback runs");
+            assert_eq!(told.take(), "a callback runs on this thread: close again when it has returned");
+            slot.take().expect("it came back").close().expect("nothing is live, and no callback runs");
         } else {
             // It was leaked, and goes on watching.
             assert!(!block.is_null() && !driver.alloc(0, 8, Scope::Object).is_null());
@@ -93,9 +64,7 @@ fn a_checker_that_is_closed_or_dropped_as_the_application_reenters_stays() {
 }
 
 fn names(count: usize) -> Vec<&'static str> {
-    (0..count)
-        .map(|nth| &*Box::leak(format!("vkNamed{nth}").into_boxed_str()))
-        .collect()
+    (0..count).map(|nth| &*Box::leak(format!("vkNamed{nth}").into_boxed_str())).collect()
 }
 
 #[test]
@@ -106,9 +75,7 @@ fn findings_whose_memory_reenters_the_checker_are_told_once_each() {
     let used = Cell::new(0);
     let misalign = |count: usize| {
         for name in &names[used.get()..used.get() + count] {
-            bracket(&checker, owner, name, || {
-                assert!(driver.alloc(64, 3, Scope::Object).is_null())
-            });
+            bracket(&checker, owner, name, || assert!(driver.alloc(64, 3, Scope::Object).is_null()));
         }
         used.set(used.get() + count);
     };
@@ -119,30 +86,13 @@ fn findings_whose_memory_reenters_the_checker_are_told_once_each() {
         }
     };
     let counted = with_hook(1, &hook, || {
-        let findings = checker
-            .findings(Scoped::new(&HOST, Scope::Object))
-            .expect("memory");
-        findings
-            .iter()
-            .map(|found| (found.command, found.count))
-            .collect::<Vec<_>>()
+        let findings = checker.findings(Scoped::new(&HOST, Scope::Object)).expect("memory");
+        findings.iter().map(|found| (found.command, found.count)).collect::<Vec<_>>()
     });
-    let counted: Vec<_> = counted
-        .into_iter()
-        .filter(|(name, _)| name.starts_with("vkNamed"))
-        .collect();
+    let counted: Vec<_> = counted.into_iter().filter(|(name, _)| name.starts_with("vkNamed")).collect();
     assert!(used.get() >= 400, "it called back");
-    assert!(
-        counted.iter().all(|(_, count)| *count == 1),
-        "{:?}",
-        counted.iter().find(|(_, count)| *count != 1)
-    );
-    assert!(
-        names[..300].iter().all(|name| counted.contains(&(name, 1))),
-        "{} of {}",
-        counted.len(),
-        used.get()
-    );
+    assert!(counted.iter().all(|(_, count)| *count == 1), "{:?}", counted.iter().find(|(_, count)| *count != 1));
+    assert!(names[..300].iter().all(|name| counted.contains(&(name, 1))), "{} of {}", counted.len(), used.get());
     checker.close().expect("nothing is live");
 }
 
@@ -176,26 +126,19 @@ fn addresses() -> RawCallbacks {
 #[test]
 fn blocks_that_are_left_are_all_told_of_though_the_memory_reenters_the_checker() {
     let (checker, left, other) = (checker(&HOST), OwnerId::fresh(), OwnerId::fresh());
-    let [left_of, others] =
-        [left, other].map(|owner| Driver(*watch(&checker, addresses(), owner).raw()));
+    let [left_of, others] = [left, other].map(|owner| Driver(*watch(&checker, addresses(), owner).raw()));
     let names = names(1500);
     let blocks: Vec<_> = names
         .iter()
         .map(|name| {
             let mut block = std::ptr::null_mut();
-            bracket(&checker, left, name, || {
-                block = left_of.alloc(64, 8, Scope::Object)
-            });
+            bracket(&checker, left, name, || block = left_of.alloc(64, 8, Scope::Object));
             block
         })
         .collect();
     checker.created("VkBuffer", 7, Some(left));
     // A table that is large because of others is rebuilt smaller without them.
-    let rest = RefCell::new(
-        (0..10_000)
-            .map(|_| others.alloc(8, 8, Scope::Object))
-            .collect::<Vec<_>>(),
-    );
+    let rest = RefCell::new((0..10_000).map(|_| others.alloc(8, 8, Scope::Object)).collect::<Vec<_>>());
     let times = Cell::new(0);
     let hook = |request| {
         if is_request(request) {
@@ -206,9 +149,7 @@ fn blocks_that_are_left_are_all_told_of_though_the_memory_reenters_the_checker()
             (0..20_000).for_each(|_| others.free(others.alloc(8, 8, Scope::Object)));
         }
     };
-    with_hook(1, &hook, || {
-        checker.destroyed("VkBuffer", 7, Some(left), "vkDestroyBuffer")
-    });
+    with_hook(1, &hook, || checker.destroyed("VkBuffer", 7, Some(left), "vkDestroyBuffer"));
     assert!(times.get() > 4 && rest.take().is_empty(), "it called back");
     let told = found(&checker)
         .into_iter()
@@ -227,9 +168,7 @@ fn what_is_left_is_found_though_the_memory_moves_a_block_at_each_request() {
         .iter()
         .map(|name| {
             let mut block = std::ptr::null_mut();
-            bracket(&checker, owner, name, || {
-                block = driver.alloc(64, 8, Scope::Object)
-            });
+            bracket(&checker, owner, name, || block = driver.alloc(64, 8, Scope::Object));
             block
         })
         .collect();
@@ -241,12 +180,8 @@ fn what_is_left_is_found_though_the_memory_moves_a_block_at_each_request() {
         }
     };
     let left = with_hook(1, &hook, || {
-        let findings = checker
-            .findings_at_end(Scoped::new(&HOST, Scope::Object))
-            .expect("memory");
-        let left = findings
-            .iter()
-            .filter(|found| found.kind == FindingKind::LiveAtEnd);
+        let findings = checker.findings_at_end(Scoped::new(&HOST, Scope::Object)).expect("memory");
+        let left = findings.iter().filter(|found| found.kind == FindingKind::LiveAtEnd);
         left.map(|found| found.count).sum::<u64>()
     });
     assert!((1..1000).contains(&times.get()), "{} requests", times.get());
@@ -272,9 +207,7 @@ fn the_same_callbacks_are_compatible_though_wrapping_reenters_the_checker() {
         let block = Driver(*first.raw()).alloc(64, 8, Scope::Object);
         Driver(*second.raw()).free(block);
     });
-    let through_other = found(&checker)
-        .into_iter()
-        .find(|(kind, ..)| *kind == FindingKind::FreedThroughOther);
+    let through_other = found(&checker).into_iter().find(|(kind, ..)| *kind == FindingKind::FreedThroughOther);
     assert_eq!((through_other, checker.live_blocks()), (None, 0));
     checker.close().expect("nothing is live");
 }
@@ -290,9 +223,7 @@ fn memory_that_reenters_without_end_is_refused_and_not_followed() {
     let (most, depth) = (Cell::new(0), Cell::new(0));
     let take = || {
         let block = driver.alloc(8, 8, Scope::Object);
-        blocks
-            .borrow_mut()
-            .extend((!block.is_null()).then_some(block));
+        blocks.borrow_mut().extend((!block.is_null()).then_some(block));
     };
     // Every user of the host, the tables, the log and the bridge, is called back.
     let hook = |request: Request| {
@@ -305,27 +236,16 @@ fn memory_that_reenters_without_end_is_refused_and_not_followed() {
         take();
         depth.set(depth.get() - 1);
     };
-    bracket(&checker, owner, "vkCreateBuffer", || {
-        with_hook(u32::MAX, &hook, || (0..2000).for_each(|_| take()))
-    });
+    bracket(&checker, owner, "vkCreateBuffer", || with_hook(u32::MAX, &hook, || (0..2000).for_each(|_| take())));
     assert!((2..20).contains(&most.get()), "{most:?}");
-    assert!(
-        blocks.borrow().len() >= 2000,
-        "only what was nested too deep was refused"
-    );
+    assert!(blocks.borrow().len() >= 2000, "only what was nested too deep was refused");
     let mut trace = String::new();
     let written = recorder.write("d", &mut trace).expect("memory");
     assert!(written.lost > 0 && written.events >= 2000, "{written:?}");
     assert_eq!(checker.live_blocks(), blocks.borrow().len());
-    blocks
-        .take()
-        .into_iter()
-        .for_each(|block| driver.free(block));
+    blocks.take().into_iter().for_each(|block| driver.free(block));
     checker.close().expect("nothing is live");
-    recorder
-        .close()
-        .map_err(|in_use| in_use.error)
-        .expect("nothing is live");
+    recorder.close().map_err(|in_use| in_use.error).expect("nothing is live");
 }
 
 #[test]
@@ -345,22 +265,14 @@ fn a_command_that_reenters_the_checker_is_judged_by_itself_also_where_it_unwinds
                 });
             }));
             assert!(unwound.is_err());
-            assert_eq!(
-                current_command().map(|command| command.name),
-                Some("vkCreateBuffer")
-            );
+            assert_eq!(current_command().map(|command| command.name), Some("vkCreateBuffer"));
         });
         driver.free(left.borrow_mut().remove(0));
     });
     assert!(current_command().is_none());
-    let mut told = checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("memory");
+    let mut told = checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("memory");
     told.retain(|found| found.kind == FindingKind::CommandBlockLeft);
-    let told: Vec<_> = told
-        .iter()
-        .map(|found| (found.command, found.count))
-        .collect();
+    let told: Vec<_> = told.iter().map(|found| (found.command, found.count)).collect();
     assert_eq!(
         told,
         [("vkCreateBuffer", 1), ("vkDestroyImage", 1)],

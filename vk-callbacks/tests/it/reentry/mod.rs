@@ -23,8 +23,8 @@ use vk_callbacks::check::{Checked, CheckedOwner, FindingKind};
 use vk_callbacks::command::{BracketCoverage, current_command, in_callback};
 use vk_callbacks::raw::{RawCallbacks, RawScope};
 use vk_callbacks::{
-    Bridge, CallbackAllocator, Checker, Command, FallbackChain, Judge, MultiAlloc, Object, OwnerId,
-    Owners, Recorder, TraceReader,
+    Bridge, CallbackAllocator, Checker, Command, FallbackChain, Judge, MultiAlloc, Object, OwnerId, Owners, Recorder,
+    TraceReader,
 };
 
 type Hooked = HookedAllocator<FromGlobalAlloc<System>>;
@@ -38,10 +38,7 @@ fn bare() -> Pin<Box<BareBridge<&'static Hooked>>> {
 
 fn is_request(request: Request) -> bool {
     request.moment == Moment::Before
-        && matches!(
-            request.call,
-            Call::Allocate | Call::AllocateZeroed | Call::Grow | Call::Other(_)
-        )
+        && matches!(request.call, Call::Allocate | Call::AllocateZeroed | Call::Grow | Call::Other(_))
 }
 
 /// Takes a block, makes it larger and smaller, and frees it.
@@ -70,8 +67,8 @@ fn hold_blocks(driver: Driver) {
     }
 }
 
-/// Callbacks of an application that is no bridge: its functions run the hook, and have the rest done by the callbacks that the user data
-/// points at.
+/// Callbacks of an application that is no bridge: its functions run the hook, and have the rest done by the callbacks
+/// that the user data points at.
 fn application(inner: &RawCallbacks) -> RawCallbacks {
     RawCallbacks {
         p_user_data: std::ptr::from_ref(inner).cast_mut().cast(),
@@ -84,11 +81,7 @@ fn application(inner: &RawCallbacks) -> RawCallbacks {
 }
 
 fn application_runs(call: &'static str) {
-    run_hook(Request {
-        call: Call::Other(call),
-        moment: Moment::Before,
-        bytes: 0,
-    });
+    run_hook(Request { call: Call::Other(call), moment: Moment::Before, bytes: 0 });
 }
 
 /// # Safety
@@ -106,9 +99,7 @@ unsafe extern "system" fn allocation(
 ) -> *mut c_void {
     application_runs("pfnAllocation");
     // SAFETY: as `application` says.
-    unsafe { behind(user_data) }
-        .alloc_raw(size, align, scope)
-        .cast()
+    unsafe { behind(user_data) }.alloc_raw(size, align, scope).cast()
 }
 
 unsafe extern "system" fn reallocation(
@@ -120,9 +111,7 @@ unsafe extern "system" fn reallocation(
 ) -> *mut c_void {
     application_runs("pfnReallocation");
     // SAFETY: as `application` says.
-    unsafe { behind(user_data) }
-        .realloc_raw(original.cast(), size, align, scope)
-        .cast()
+    unsafe { behind(user_data) }.realloc_raw(original.cast(), size, align, scope).cast()
 }
 
 unsafe extern "system" fn free(user_data: *mut c_void, memory: *mut c_void) {
@@ -141,23 +130,12 @@ fn watch(checker: &Checker<'_>, inner: RawCallbacks, owner: OwnerId) -> Checked 
 }
 
 fn bracket(checker: &Checker<'_>, owner: OwnerId, name: &'static str, body: impl FnOnce()) {
-    let owners = Owners {
-        object: Some(owner),
-        ..Owners::default()
-    };
-    checker.run(
-        Command::new(name, owners, BracketCoverage::Complete),
-        |_| body(),
-    );
+    let owners = Owners { object: Some(owner), ..Owners::default() };
+    checker.run(Command::new(name, owners, BracketCoverage::Complete), |_| body());
 }
 
 /// Kinds of finding, with their owner and how often.
 fn found(checker: &Checker<'_>) -> Vec<(FindingKind, Option<OwnerId>, u64)> {
-    let findings = checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("memory");
-    findings
-        .iter()
-        .map(|found| (found.kind, found.owner, found.count))
-        .collect()
+    let findings = checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("memory");
+    findings.iter().map(|found| (found.kind, found.owner, found.count)).collect()
 }

@@ -11,9 +11,7 @@ fn objects_of_a_driver_whose_application_reenters_it_keep_their_values_and_names
     let chain = FallbackChain::new(&SYSTEM).device(Some(&callbacks));
     let times = Cell::new(0);
     let make = |name: &str| {
-        let mut object = Object::create(&chain, [7_u64; 4])
-            .map_err(|refused| refused.error)
-            .expect("memory");
+        let mut object = Object::create(&chain, [7_u64; 4]).map_err(|refused| refused.error).expect("memory");
         for name in [name, "another", name] {
             // SAFETY: the one chain.
             unsafe { object.set_name(&chain, name) }.expect("memory");
@@ -25,9 +23,7 @@ fn objects_of_a_driver_whose_application_reenters_it_keep_their_values_and_names
         assert_eq!(block.slice_mut(numbers).len(), 9);
         drop(block);
         // SAFETY: the chain that it was created with.
-        let value = unsafe { object.destroy(&chain) }
-            .map_err(|refused| refused.error)
-            .expect("the same chain");
+        let value = unsafe { object.destroy(&chain) }.map_err(|refused| refused.error).expect("the same chain");
         assert_eq!(value, [7; 4]);
     };
     let hook = |request: Request| {

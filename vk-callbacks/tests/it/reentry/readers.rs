@@ -10,12 +10,8 @@ fn a_judge_whose_memory_reenters_others_says_the_same() {
     text += "l,1,0\nf,2,1,150\nz,305\n";
     let run = || {
         let mut judge = Judge::new(&HOST, COMPLETE);
-        judge
-            .run(TraceReader::new(&text).expect("a header"))
-            .expect("memory");
-        let found = judge
-            .findings(Scoped::new(&HOST, Scope::Object))
-            .expect("memory");
+        judge.run(TraceReader::new(&text).expect("a header")).expect("memory");
+        let found = judge.findings(Scoped::new(&HOST, Scope::Object)).expect("memory");
         found.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let expected = run();

@@ -1,6 +1,6 @@
-//! Windows on x86-64: the parameters are one row, of which the first four are in registers, a float in another one than an integer or a
-//! pointer. Which it is, no function can say that stands for all commands. So this one saves both registers of each place beside what is
-//! on the stack, and loads both again.
+//! Windows on x86-64: the parameters are one row, of which the first four are in registers, a float in another one than
+//! an integer or a pointer. Which it is, no function can say that stands for all commands. So this one saves both
+//! registers of each place beside what is on the stack, and loads both again.
 
 use std::arch::{global_asm, naked_asm};
 
@@ -69,11 +69,7 @@ const _: () = assert!(WORDS == 16 && FLOATS == 4);
 
 unsafe extern "system" {
     fn steward_layer_forward();
-    fn steward_layer_call(
-        function: VoidFunction,
-        words: *const [usize; WORDS],
-        floats: *const [f64; FLOATS],
-    ) -> usize;
+    fn steward_layer_call(function: VoidFunction, words: *const [usize; WORDS], floats: *const [f64; FLOATS]) -> usize;
 }
 
 /// The slot goes on in a register that no parameter has.
@@ -89,15 +85,8 @@ unsafe extern "system" fn forward<const SLOT: usize>() {
 
 /// # Safety
 /// The words and floats are those that the slot's caller passed.
-unsafe extern "system" fn forward_to(
-    slot: usize,
-    words: &[usize; WORDS],
-    floats: &[f64; FLOATS],
-) -> usize {
-    let arguments = Arguments {
-        words: *words,
-        floats: *floats,
-    };
+unsafe extern "system" fn forward_to(slot: usize, words: &[usize; WORDS], floats: &[f64; FLOATS]) -> usize {
+    let arguments = Arguments { words: *words, floats: *floats };
     // SAFETY: the slot's arguments, as its caller passed them.
     unsafe { run(slot, &arguments) }
 }
@@ -106,13 +95,7 @@ unsafe extern "system" fn forward_to(
 /// The function may be called with these arguments.
 pub(super) unsafe fn call(function: VoidFunction, arguments: &Arguments) -> usize {
     // SAFETY: see `forward`: a command with fewer parameters ignores the others.
-    unsafe {
-        steward_layer_call(
-            function,
-            &raw const arguments.words,
-            &raw const arguments.floats,
-        )
-    }
+    unsafe { steward_layer_call(function, &raw const arguments.words, &raw const arguments.floats) }
 }
 
 pub(super) const fn hook_at<const SLOT: usize>() -> VoidFunction {

@@ -1,5 +1,5 @@
-//! System V on x86-64, and AArch64: integers and pointers are in one row of registers and then on the stack, 8 bytes each, and floats in a
-//! row of registers of their own.
+//! System V on x86-64, and AArch64: integers and pointers are in one row of registers and then on the stack, 8 bytes
+//! each, and floats in a row of registers of their own.
 
 use std::mem::transmute;
 
@@ -10,8 +10,8 @@ macro_rules! forwarding {
     (($($word:ident)*) ($($float:ident)*)) => {
         type Forward = unsafe extern "system" fn($($word: usize,)* $($float: f64),*) -> usize;
 
-        /// A few instructions: the slot goes on as one more float, in a register of its own, so that no word moves, and the compiler
-        /// makes a jump of the call.
+        /// A few instructions: the slot goes on as one more float, in a register of its own, so that no word moves, and
+        /// the compiler makes a jump of the call.
         unsafe extern "system" fn forward<const SLOT: usize>($($word: usize,)* $($float: f64),*) -> usize {
             let slot = f64::from_bits(SLOT as u64);
             // SAFETY: the slot's arguments, as its caller passed them.

@@ -6,9 +6,7 @@ use crate::record::{Own, own};
 use crate::settings::{ENVIRONMENT_PREFIX, complain};
 
 /// Variables that are not UTF-8 are left out.
-pub(crate) fn each_variable(
-    mut take: impl FnMut(&str) -> Result<(), HostError>,
-) -> Result<(), HostError> {
+pub(crate) fn each_variable(mut take: impl FnMut(&str) -> Result<(), HostError>) -> Result<(), HostError> {
     unsafe extern "C" {
         static environ: *const *const c_char;
     }
@@ -24,15 +22,8 @@ pub(crate) fn each_variable(
         let variable = unsafe { CStr::from_ptr(variable) };
         match variable.to_str() {
             Ok(variable) => take(variable)?,
-            Err(_)
-                if variable
-                    .to_bytes()
-                    .starts_with(ENVIRONMENT_PREFIX.as_bytes()) =>
-            {
-                complain(format_args!(
-                    "{} is left out: it is no UTF-8 text",
-                    variable.to_bytes().escape_ascii()
-                ));
+            Err(_) if variable.to_bytes().starts_with(ENVIRONMENT_PREFIX.as_bytes()) => {
+                complain(format_args!("{} is left out: it is no UTF-8 text", variable.to_bytes().escape_ascii()));
             }
             Err(_) => {}
         }
@@ -51,7 +42,5 @@ pub(crate) fn variable(name: &CStr) -> Result<Option<TryString<Own>>, HostError>
     // SAFETY: a string, valid until the environment changes.
     let value = unsafe { CStr::from_ptr(value) };
     let value = value.to_str().ok().filter(|value| !value.is_empty());
-    value
-        .map(|value| TryString::try_from_str_in(value, own()))
-        .transpose()
+    value.map(|value| TryString::try_from_str_in(value, own())).transpose()
 }

@@ -39,11 +39,7 @@ pub(crate) fn is_loader(file: &str) -> bool {
 
 /// Addresses may be in other files after the number has changed. Takes some 40 ns.
 pub(crate) fn unloads() -> u64 {
-    unsafe extern "C" fn first(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        unloads: *mut c_void,
-    ) -> c_int {
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, unloads: *mut c_void) -> c_int {
         // SAFETY: the C library's struct, valid for the call.
         let number = unsafe { (*info).dlpi_subs };
         // SAFETY: the number below.

@@ -15,9 +15,7 @@ pub(crate) fn executable(buffer: &mut [u8; MAX_PATH]) -> &[u8] {
     let room = buffer.len();
     // SAFETY: a path that ends with 0, and a buffer of this length.
     let length = unsafe { libc::readlink(link.as_ptr(), buffer.as_mut_ptr().cast(), room) };
-    let path = usize::try_from(length)
-        .ok()
-        .and_then(|length| buffer.get(..length));
+    let path = usize::try_from(length).ok().and_then(|length| buffer.get(..length));
     let name = path.and_then(|path| path.rsplit(|byte| *byte == b'/').next());
     name.unwrap_or_default()
 }
@@ -35,10 +33,7 @@ pub(crate) fn is_privileged() -> bool {
 
 /// Beyond the process's limit of file sizes `SIGXFSZ` ends the process: so the limit is checked before a write.
 pub(crate) fn admit_file_size(bytes: usize) -> io::Result<()> {
-    let mut limit = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
-    };
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: room for the limit, which stays as it is where the call fails.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
     if bytes as u64 > limit.rlim_cur {
@@ -47,8 +42,8 @@ pub(crate) fn admit_file_size(bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Without the lock of Rust's standard library, which in the child of a fork may stay locked for ever. An error is ignored: it cannot be
-/// reported.
+/// Without the lock of Rust's standard library, which in the child of a fork may stay locked for ever. An error is
+/// ignored: it cannot be reported.
 pub(crate) fn write_to_error_output(text: &[u8]) {
     let mut rest = text;
     while !rest.is_empty() {
@@ -64,14 +59,9 @@ pub(crate) fn write_to_error_output(text: &[u8]) {
 }
 
 pub(crate) fn coarse_nanoseconds() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: room for the time.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut now) };
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds
-        .saturating_mul(1_000_000_000)
-        .saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }

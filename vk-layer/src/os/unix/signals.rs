@@ -11,10 +11,7 @@ const fn number(signal: Signal) -> i32 {
 
 /// # Errors
 /// Why the signal will not call the handler.
-pub(crate) fn handle_signal(
-    signal: Signal,
-    handler: extern "C" fn(i32),
-) -> Result<(), &'static str> {
+pub(crate) fn handle_signal(signal: Signal, handler: extern "C" fn(i32)) -> Result<(), &'static str> {
     // SAFETY: numbers and addresses, of which zeros are valid.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: reads the signal's action; NULL changes nothing.
@@ -26,8 +23,7 @@ pub(crate) fn handle_signal(
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_RESTART;
     // SAFETY: the handler's library is never unloaded, and it only stores to an atomic.
-    let refused =
-        unsafe { libc::sigaction(number(signal), &raw const action, ptr::null_mut()) } != 0;
+    let refused = unsafe { libc::sigaction(number(signal), &raw const action, ptr::null_mut()) } != 0;
     if refused {
         return Err("cannot be handled");
     }

@@ -16,12 +16,12 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
-    /// A state file that an earlier process left, is removed. A file that a living process writes, and any other file, is an
-    /// error and stays.
+    /// A state file that an earlier process left, is removed. A file that a living process writes, and any other file,
+    /// is an error and stays.
     ///
     /// # Errors
-    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy): a living process writes it. [`AlreadyExists`](io::ErrorKind::AlreadyExists): it is no
-    /// state file.
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy): a living process writes it.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists): it is no state file.
     pub(crate) fn create(name: &str) -> io::Result<Self> {
         let place = FilePlace::find(Path::new(name))?;
         if place.is_there() {
@@ -38,7 +38,8 @@ impl StateFile {
         }
     }
 
-    /// The mapping stays as long as the process lives, and keeps the lock. A second one must not be longer, nor the first be used any more.
+    /// The mapping stays as long as the process lives, and keeps the lock. A second one must not be longer, nor the
+    /// first be used any more.
     pub(crate) fn map(&self, length: usize) -> io::Result<NonNull<c_void>> {
         let file = self.file.as_raw_fd();
         // Cut off what an attempt with another length has left.
@@ -87,9 +88,7 @@ fn lock(file: &File) -> io::Result<()> {
         return Ok(());
     }
     match io::Error::last_os_error() {
-        error if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(io::ErrorKind::ResourceBusy.into())
-        }
+        error if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::ResourceBusy.into()),
         _ => Ok(()),
     }
 }

@@ -22,9 +22,7 @@ impl Drop for Strings {
 }
 
 /// Variables that are no text are left out.
-pub(crate) fn each_variable(
-    mut take: impl FnMut(&str) -> Result<(), HostError>,
-) -> Result<(), HostError> {
+pub(crate) fn each_variable(mut take: impl FnMut(&str) -> Result<(), HostError>) -> Result<(), HostError> {
     // SAFETY: a copy that is this function's alone.
     let strings = Strings(unsafe { GetEnvironmentStringsW() });
     let mut next = strings.0.cast_const();
@@ -56,11 +54,7 @@ pub(crate) fn variable(name: &CStr) -> Result<Option<TryString<Own>>, HostError>
     let mut value: TryVec<u16, Own> = TryVec::new_in(own());
     loop {
         let room = u32::try_from(value.len()).unwrap_or(u32::MAX);
-        let place = if room == 0 {
-            ptr::null_mut()
-        } else {
-            value.as_mut_ptr()
-        };
+        let place = if room == 0 { ptr::null_mut() } else { value.as_mut_ptr() };
         // SAFETY: a 0 ends the name; `room` units that may be written.
         let length = unsafe { GetEnvironmentVariableW(name.as_ptr(), place, room) } as usize;
         // With its 0 where there was no room, and without where there was.

@@ -35,17 +35,13 @@ fn module_of(address: *const c_void, how: u32) -> Option<HMODULE> {
 
 /// The path of the file with this address, which must not be unloaded meanwhile.
 pub(crate) fn path_of(address: *const c_void) -> Option<TryString<Own>> {
-    path_of_module(
-        module_of(address, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT)?,
-        |path| from_wide(path).ok().flatten(),
-    )
+    path_of_module(module_of(address, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT)?, |path| {
+        from_wide(path).ok().flatten()
+    })
 }
 
 /// NULL stands for the executable. `None` also for a path that is too long.
-pub(super) fn path_of_module<R>(
-    module: HMODULE,
-    take: impl FnOnce(&[u16]) -> Option<R>,
-) -> Option<R> {
+pub(super) fn path_of_module<R>(module: HMODULE, take: impl FnOnce(&[u16]) -> Option<R>) -> Option<R> {
     let mut path = [0; MAX_PATH];
     // SAFETY: NULL or a module, and so many units that may be written.
     let length = unsafe { GetModuleFileNameW(module, path.as_mut_ptr(), MAX_PATH as u32) } as usize;
@@ -106,9 +102,7 @@ pub(crate) fn stay_loaded() {
     PINNED.call_once(|| {
         if module_of(stay_loaded as *const c_void, GET_MODULE_HANDLE_EX_FLAG_PIN).is_none() {
             let error = std::io::Error::last_os_error();
-            complain(format_args!(
-                "the layer may be unloaded while it is called: GetModuleHandleExW fails: {error}"
-            ));
+            complain(format_args!("the layer may be unloaded while it is called: GetModuleHandleExW fails: {error}"));
         }
     });
 }

@@ -49,15 +49,7 @@ pub(crate) fn write_to_error_output(text: &[u8]) {
         let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
         let mut written = 0;
         // SAFETY: `count` bytes that may be read; what is no file is answered.
-        let done = unsafe {
-            WriteFile(
-                output,
-                rest.as_ptr(),
-                count,
-                &raw mut written,
-                ptr::null_mut(),
-            )
-        };
+        let done = unsafe { WriteFile(output, rest.as_ptr(), count, &raw mut written, ptr::null_mut()) };
         if done == 0 || written == 0 {
             return;
         }
@@ -77,10 +69,7 @@ pub(crate) fn at_exit(call: extern "C" fn()) -> bool {
 /// What this process has of the system's memory and page files, for itself alone.
 pub(crate) fn anonymous_bytes() -> Option<u64> {
     let room = size_of::<PROCESS_MEMORY_COUNTERS>() as u32;
-    let mut counters = PROCESS_MEMORY_COUNTERS {
-        cb: room,
-        ..Default::default()
-    };
+    let mut counters = PROCESS_MEMORY_COUNTERS { cb: room, ..Default::default() };
     // SAFETY: asks for a constant that stands for this process.
     let process = unsafe { GetCurrentProcess() };
     // SAFETY: so much room.

@@ -4,12 +4,12 @@ use alloc_core::{HostError, TryString};
 
 use windows_sys::Win32::Foundation::{CloseHandle, ERROR_MORE_DATA, ERROR_SUCCESS};
 use windows_sys::Win32::Security::{
-    GetSidSubAuthority, GetSidSubAuthorityCount, GetTokenInformation, TOKEN_MANDATORY_LABEL,
-    TOKEN_QUERY, TokenIntegrityLevel,
+    GetSidSubAuthority, GetSidSubAuthorityCount, GetTokenInformation, TOKEN_MANDATORY_LABEL, TOKEN_QUERY,
+    TokenIntegrityLevel,
 };
 use windows_sys::Win32::System::Registry::{
-    HKEY, HKEY_CURRENT_USER, HKEY_LOCAL_MACHINE, KEY_READ, REG_DWORD, RegCloseKey, RegEnumValueW,
-    RegOpenKeyExW, RegQueryValueExW,
+    HKEY, HKEY_CURRENT_USER, HKEY_LOCAL_MACHINE, KEY_READ, REG_DWORD, RegCloseKey, RegEnumValueW, RegOpenKeyExW,
+    RegQueryValueExW,
 };
 use windows_sys::Win32::System::RemoteDesktop::ProcessIdToSessionId;
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
@@ -23,11 +23,9 @@ const MAX_NAME: usize = 4096;
 /// `SECURITY_MANDATORY_MEDIUM_RID`.
 const MEDIUM_INTEGRITY: u32 = 0x2000;
 
-/// Tries the files of the registry until `read` has taken one: those of the machine, then those of the user, which an elevated process
-/// leaves out, as Vulkan's own tools do.
-pub(crate) fn find_settings(
-    mut read: impl FnMut(&str) -> Result<bool, HostError>,
-) -> Result<bool, HostError> {
+/// Tries the files of the registry until `read` has taken one: those of the machine, then those of the user, which an
+/// elevated process leaves out, as Vulkan's own tools do.
+pub(crate) fn find_settings(mut read: impl FnMut(&str) -> Result<bool, HostError>) -> Result<bool, HostError> {
     let users = (!is_elevated()).then_some(HKEY_CURRENT_USER);
     for hive in [HKEY_LOCAL_MACHINE].into_iter().chain(users) {
         let Some(key) = Key::open(hive, KEY)? else {
@@ -85,14 +83,7 @@ impl Key {
         let name = to_wide(value)?;
         // SAFETY: an open key, a name that a 0 ends, and no place for an answer.
         let error = unsafe {
-            RegQueryValueExW(
-                self.0,
-                name.as_ptr(),
-                ptr::null_mut(),
-                ptr::null_mut(),
-                ptr::null_mut(),
-                ptr::null_mut(),
-            )
+            RegQueryValueExW(self.0, name.as_ptr(), ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), ptr::null_mut())
         };
         Ok(error == ERROR_SUCCESS)
     }
@@ -145,15 +136,8 @@ fn is_elevated() -> bool {
     let mut label = [TOKEN_MANDATORY_LABEL::default(); 8];
     let (room, mut length) = (size_of_val(&label) as u32, 0);
     // SAFETY: an open token, and so much room.
-    let known = unsafe {
-        GetTokenInformation(
-            token,
-            TokenIntegrityLevel,
-            label.as_mut_ptr().cast(),
-            room,
-            &raw mut length,
-        )
-    };
+    let known =
+        unsafe { GetTokenInformation(token, TokenIntegrityLevel, label.as_mut_ptr().cast(), room, &raw mut length) };
     // SAFETY: opened above, and closed once.
     unsafe { CloseHandle(token) };
     if known == 0 {

@@ -8,8 +8,7 @@ use std::ptr::{self, NonNull};
 
 use windows_sys::Win32::Foundation::{CloseHandle, ERROR_LOCK_VIOLATION};
 use windows_sys::Win32::Storage::FileSystem::{
-    FILE_SHARE_READ, FILE_SHARE_WRITE, LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY,
-    LockFileEx,
+    FILE_SHARE_READ, FILE_SHARE_WRITE, LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx,
 };
 use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
 use windows_sys::Win32::System::Memory::{
@@ -19,10 +18,7 @@ use windows_sys::Win32::System::Memory::{
 use crate::state::admit_state_file;
 
 /// Behind the end of every file, so that the lock keeps nobody from reading the numbers, or from writing a request.
-const LOCKED_BYTE: OVERLAPPED_0_0 = OVERLAPPED_0_0 {
-    Offset: 0,
-    OffsetHigh: 1 << 30,
-};
+const LOCKED_BYTE: OVERLAPPED_0_0 = OVERLAPPED_0_0 { Offset: 0, OffsetHigh: 1 << 30 };
 
 /// A file that no other process has as its own, until this one ends. While it is open nobody can remove or rename it.
 pub(crate) struct StateFile<'n> {
@@ -31,12 +27,13 @@ pub(crate) struct StateFile<'n> {
 }
 
 impl<'n> StateFile<'n> {
-    /// A state file that an earlier process left is taken over. A file that a living process writes, and any other file, is an error and
-    /// stays.
+    /// A state file that an earlier process left is taken over. A file that a living process writes, and any other
+    /// file, is an error and stays.
     ///
     /// # Errors
-    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy): a living process writes it. [`AlreadyExists`](io::ErrorKind::AlreadyExists): it is no
-    /// state file. [`InvalidInput`](io::ErrorKind::InvalidInput): it is no plain file.
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy): a living process writes it.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists): it is no state file.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput): it is no plain file.
     pub(crate) fn create(name: &'n str) -> io::Result<Self> {
         if Path::new(name).metadata().is_ok_and(|file| !file.is_file()) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -90,12 +87,7 @@ impl<'n> StateFile<'n> {
 
 /// Succeeds on a file system without locks.
 fn lock(file: &File) -> io::Result<()> {
-    let mut place = OVERLAPPED {
-        Anonymous: OVERLAPPED_0 {
-            Anonymous: LOCKED_BYTE,
-        },
-        ..Default::default()
-    };
+    let mut place = OVERLAPPED { Anonymous: OVERLAPPED_0 { Anonymous: LOCKED_BYTE }, ..Default::default() };
     let how = LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY;
     // SAFETY: an open file, and a place that is read.
     if unsafe { LockFileEx(file.as_raw_handle(), how, 0, 1, 0, &raw mut place) } != 0 {

@@ -45,10 +45,7 @@ fn wn8_text_goes_to_the_system_and_back() {
 fn wn8_addresses_lie_in_the_files_that_were_loaded() {
     let own = wn8_addresses_lie_in_the_files_that_were_loaded as fn() as *const c_void;
     let path = path_of(own).expect("this test's file");
-    assert_eq!(
-        std::env::current_exe().expect("a path").to_str(),
-        Some(path.as_str())
-    );
+    assert_eq!(std::env::current_exe().expect("a path").to_str(), Some(path.as_str()));
     assert!(file_name(&path).ends_with(".exe") && !file_name(&path).contains('\\'));
     assert!(path_of(ptr::null()).is_none());
     assert!(is_loader(r"C:\Windows\System32\Vulkan-1.dll"));

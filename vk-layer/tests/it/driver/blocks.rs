@@ -14,7 +14,8 @@ pub(super) fn allocate(callbacks: Callbacks) -> *mut usize {
             // SAFETY: live callbacks; 1 is the scope of objects.
             let block = unsafe { allocation(callbacks.p_user_data, 32, 8, 1) }.cast::<usize>();
             if overflows() && !block.is_null() {
-                // SAFETY: not the block's own byte: what a guard is there to report. It lies in the block's padding, or in its redzone.
+                // SAFETY: not the block's own byte: what a guard is there to report. It lies in the block's padding, or
+                // in its redzone.
                 unsafe { block.cast::<u8>().wrapping_add(32).write_volatile(1) };
             }
             if std::env::var_os("FAKE_DRIVER_FREES_MALLOC").is_some() {
@@ -36,8 +37,7 @@ pub(super) fn free_malloc_through(callbacks: &RawCallbacks) {
     // SAFETY: live callbacks; that the block is none of theirs is what the layer is to find.
     unsafe { free.expect("a function")(callbacks.p_user_data, foreign) };
     // SAFETY: live callbacks; that the block is none of theirs is what the layer is to find. 1 is the scope of objects.
-    let moved =
-        unsafe { reallocation.expect("a function")(callbacks.p_user_data, foreign, 128, 8, 1) };
+    let moved = unsafe { reallocation.expect("a function")(callbacks.p_user_data, foreign, 128, 8, 1) };
     assert!(moved.is_null());
     // SAFETY: 64 bytes that are not freed yet.
     assert_eq!(unsafe { foreign.cast::<[u8; 64]>().read() }, [7; 64]);

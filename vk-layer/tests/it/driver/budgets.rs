@@ -44,9 +44,6 @@ pub(super) unsafe extern "system" fn memory_properties_2(_: Handle, properties: 
     assert_eq!(properties.s_type, 1_000_059_006);
     // SAFETY: the caller's chain has one struct.
     let budgets = unsafe { properties.next.as_mut() }.expect("a chain");
-    assert_eq!(
-        (budgets.s_type, budgets.next.is_null()),
-        (1_000_237_000, true)
-    );
+    assert_eq!((budgets.s_type, budgets.next.is_null()), (1_000_237_000, true));
     budgets.first = budget().expect("looked up where there is one");
 }

@@ -16,7 +16,8 @@ pub(super) fn allocate_and_free(callbacks: Option<RawCallbacks>) {
 
 /// Records: allocates from the command pool's callbacks.
 ///
-/// Never inlined: tests compare its address, and an optimising compiler makes copies of small functions, each with its own.
+/// Never inlined: tests compare its address, and an optimising compiler makes copies of small functions, each with its
+/// own.
 #[inline(never)]
 pub(crate) unsafe extern "system" fn draw(_: Handle) {
     allocate_and_free(DRIVER.with_borrow(|driver| driver.pool));
@@ -76,14 +77,7 @@ pub(super) unsafe extern "system" fn bind_many(_: Handle, count: u32, _: *const 
     if count == 3 { -2 } else { 0 }
 }
 
-pub(super) unsafe extern "system" fn map(
-    _: Handle,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u32,
-    _: *mut *mut c_void,
-) -> i32 {
+pub(super) unsafe extern "system" fn map(_: Handle, _: u64, _: u64, _: u64, _: u32, _: *mut *mut c_void) -> i32 {
     0
 }
 

@@ -38,32 +38,19 @@ pub(crate) const LINK: Link = Link::new(next_instance_proc_addr, next_device_pro
 
 impl Link {
     pub(crate) const fn new(instance: GetProcAddr, device: GetProcAddr) -> Self {
-        Self {
-            next: ptr::null(),
-            instance: Some(instance),
-            device: Some(device),
-        }
+        Self { next: ptr::null(), instance: Some(instance), device: Some(device) }
     }
 }
 
 impl LinkInfo {
     pub(crate) fn new(s_type: i32, link: &Link) -> Self {
-        Self {
-            s_type,
-            p_next: ptr::null(),
-            function: 0,
-            link,
-        }
+        Self { s_type, p_next: ptr::null(), function: 0, link }
     }
 }
 
 impl CreateInfo {
     pub(crate) fn new(chain: &mut LinkInfo) -> Self {
-        Self {
-            s_type: 1,
-            p_next: ptr::from_mut(chain).cast(),
-            rest: [0; 8],
-        }
+        Self { s_type: 1, p_next: ptr::from_mut(chain).cast(), rest: [0; 8] }
     }
 
     /// Of a device, which enables this extension. The name is used as long as the value.
@@ -126,11 +113,7 @@ impl Layer {
     }
 
     /// As the loader calls the layer, with this create info.
-    pub(crate) fn create_instance_with(
-        &self,
-        info: &CreateInfo,
-        callbacks: Callbacks,
-    ) -> Result<Handle, i32> {
+    pub(crate) fn create_instance_with(&self, info: &CreateInfo, callbacks: Callbacks) -> Result<Handle, i32> {
         type Function = unsafe extern "system" fn(*const c_void, Callbacks, *mut Handle) -> i32;
         let function = self.of_instance(ptr::null_mut(), c"vkCreateInstance");
         // SAFETY: the command has this signature.
@@ -144,11 +127,7 @@ impl Layer {
         Ok(instance)
     }
 
-    pub(crate) fn create_device(
-        &self,
-        instance: Handle,
-        callbacks: Callbacks,
-    ) -> Result<Handle, i32> {
+    pub(crate) fn create_device(&self, instance: Handle, callbacks: Callbacks) -> Result<Handle, i32> {
         let mut chain = LinkInfo::new(48, &LINK);
         let info = CreateInfo::new(&mut chain);
         let device = self.create_device_with(instance, &info, callbacks)?;
@@ -163,22 +142,14 @@ impl Layer {
         info: &CreateInfo,
         callbacks: Callbacks,
     ) -> Result<Handle, i32> {
-        type Function =
-            unsafe extern "system" fn(Handle, *const c_void, Callbacks, *mut Handle) -> i32;
+        type Function = unsafe extern "system" fn(Handle, *const c_void, Callbacks, *mut Handle) -> i32;
         let function = self.of_instance(instance, c"vkCreateDevice");
         // SAFETY: the command has this signature.
         let function = unsafe { transmute::<VoidFunction, Function>(function.expect("a hook")) };
         let mut device = ptr::null_mut();
         // The instance stands for its physical device, too: both begin with the same word.
         // SAFETY: as the loader calls a layer.
-        let result = unsafe {
-            function(
-                instance,
-                ptr::from_ref(info).cast(),
-                callbacks,
-                &raw mut device,
-            )
-        };
+        let result = unsafe { function(instance, ptr::from_ref(info).cast(), callbacks, &raw mut device) };
         if result != 0 {
             return Err(result);
         }
@@ -186,9 +157,7 @@ impl Layer {
     }
 
     pub(crate) fn destroy_instance(&self, instance: Handle, callbacks: Callbacks) {
-        let function = self
-            .of_instance(instance, c"vkDestroyInstance")
-            .expect("a hook");
+        let function = self.of_instance(instance, c"vkDestroyInstance").expect("a hook");
         destroy(function, instance, callbacks);
     }
 
@@ -207,11 +176,7 @@ pub(crate) fn destroy(function: VoidFunction, object: Handle, callbacks: Callbac
 }
 
 /// Calls a command that creates one object below `parent`.
-pub(crate) fn create_object(
-    function: VoidFunction,
-    parent: Handle,
-    callbacks: Callbacks,
-) -> Result<u64, i32> {
+pub(crate) fn create_object(function: VoidFunction, parent: Handle, callbacks: Callbacks) -> Result<u64, i32> {
     type Function = unsafe extern "system" fn(Handle, *const c_void, Callbacks, *mut u64) -> i32;
     // `VkMemoryAllocateInfo`, the only info that the layer reads: 4096 bytes of type 0.
     let info: [u64; 4] = [5, 0, 4096, 0];
@@ -225,12 +190,7 @@ pub(crate) fn create_object(
     }
 }
 
-pub(crate) fn destroy_object(
-    function: VoidFunction,
-    parent: Handle,
-    object: u64,
-    callbacks: Callbacks,
-) {
+pub(crate) fn destroy_object(function: VoidFunction, parent: Handle, object: u64, callbacks: Callbacks) {
     type Function = unsafe extern "system" fn(Handle, u64, Callbacks);
     // SAFETY: the command has this signature.
     let function = unsafe { transmute::<VoidFunction, Function>(function) };

@@ -1,4 +1,5 @@
-//! A loader and a driver that are made up: they note what reaches them, and allocate through the callbacks that they get.
+//! A loader and a driver that are made up: they note what reaches them, and allocate through the callbacks that they
+//! get.
 
 mod blocks;
 mod budgets;
@@ -16,16 +17,13 @@ use vk_callbacks::raw::RawCallbacks;
 
 pub(crate) use budgets::BUDGETS_READ;
 pub(crate) use commands::{draw, unknown};
-pub(crate) use layer::{
-    CreateInfo, LINK, Layer, Link, LinkInfo, create_object, destroy, destroy_object, interface,
-};
+pub(crate) use layer::{CreateInfo, LINK, Layer, Link, LinkInfo, create_object, destroy, destroy_object, interface};
 pub(crate) use names::{next_device_proc_addr, next_instance_proc_addr};
 pub(crate) use pipelines::{BinaryList, VALIDATION_FAILED, join};
 pub(crate) use reports::ReportEvent;
 
 pub(crate) type VoidFunction = unsafe extern "system" fn();
-pub(crate) type GetProcAddr =
-    unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>;
+pub(crate) type GetProcAddr = unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>;
 type Callbacks = *const RawCallbacks;
 type Handle = *mut c_void;
 

@@ -8,13 +8,11 @@ use super::commands::{
     bind_many, draw, map, reset_pool, set_depth_bias, submit, trace_rays, unknown, unmap, wait_idle,
 };
 use super::objects::{
-    allocate_memory, create_buffer, create_device, create_instance, create_messenger,
-    create_operation, create_pool, create_surface, destroy_buffer, destroy_device,
-    destroy_instance, destroy_messenger, destroy_surface, free_memory,
+    allocate_memory, create_buffer, create_device, create_instance, create_messenger, create_operation, create_pool,
+    create_surface, destroy_buffer, destroy_device, destroy_instance, destroy_messenger, destroy_surface, free_memory,
 };
 use super::pipelines::{
-    concurrency, create_binaries, create_deferred_pipelines, create_pipelines, deferred_result,
-    destroy_pipeline, join,
+    concurrency, create_binaries, create_deferred_pipelines, create_pipelines, deferred_result, destroy_pipeline, join,
 };
 use super::reports::extensions;
 use super::{DRIVER, Handle, VoidFunction};
@@ -64,10 +62,7 @@ pub(crate) unsafe extern "system" fn next_instance_proc_addr(
     }
 }
 
-pub(crate) unsafe extern "system" fn next_device_proc_addr(
-    _: Handle,
-    name: *const c_char,
-) -> Option<VoidFunction> {
+pub(crate) unsafe extern "system" fn next_device_proc_addr(_: Handle, name: *const c_char) -> Option<VoidFunction> {
     // SAFETY: a name as Vulkan has it.
     match unsafe { CStr::from_ptr(name) }.to_bytes() {
         b"vkDestroyDevice" => void!(destroy_device),

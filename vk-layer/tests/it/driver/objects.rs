@@ -8,11 +8,7 @@ use super::reports::{listen, report};
 use super::{Callbacks, DRIVER, Handle, note, note_info};
 
 /// Creates a dispatchable object: its first word is its own address, as if the loader's table were there.
-pub(super) fn create_dispatchable(
-    command: &'static str,
-    callbacks: Callbacks,
-    object: *mut Handle,
-) -> i32 {
+pub(super) fn create_dispatchable(command: &'static str, callbacks: Callbacks, object: *mut Handle) -> i32 {
     if note(command, callbacks) {
         return -3;
     }
@@ -95,11 +91,7 @@ macro_rules! object {
             if block.is_null() { -1 } else { 0 }
         }
 
-        pub(super) unsafe extern "system" fn $destroy(
-            _: Handle,
-            object: u64,
-            callbacks: Callbacks,
-        ) {
+        pub(super) unsafe extern "system" fn $destroy(_: Handle, object: u64, callbacks: Callbacks) {
             note($destroy_name, callbacks);
             report(1, object, 0, 0);
             free(callbacks, ptr::with_exposed_provenance_mut(object as usize));
@@ -112,11 +104,7 @@ object!(allocate_memory free_memory "vkAllocateMemory" "vkFreeMemory");
 object!(create_surface destroy_surface "vkCreateXcbSurfaceKHR" "vkDestroySurfaceKHR");
 object!(create_messenger destroy_messenger "vkCreateDebugUtilsMessengerEXT" "vkDestroyDebugUtilsMessengerEXT");
 
-pub(super) unsafe extern "system" fn create_operation(
-    device: Handle,
-    callbacks: Callbacks,
-    object: *mut u64,
-) -> i32 {
+pub(super) unsafe extern "system" fn create_operation(device: Handle, callbacks: Callbacks, object: *mut u64) -> i32 {
     // SAFETY: NULL or live callbacks and a place for the object, by Vulkan's contract.
     unsafe { create_buffer(device, ptr::null(), callbacks, object) }
 }

@@ -9,7 +9,8 @@ use super::{Callbacks, DRIVER, Handle, note};
 /// `VK_ERROR_VALIDATION_FAILED_EXT`.
 pub(crate) const VALIDATION_FAILED: i32 = -1_000_011_001;
 
-/// Writes three pipelines, of which the second failed. Two it refuses without a look at the array, as a validation layer may.
+/// Writes three pipelines, of which the second failed. Two it refuses without a look at the array, as a validation
+/// layer may.
 pub(super) unsafe extern "system" fn create_pipelines(
     _: Handle,
     _: u64,
@@ -81,11 +82,7 @@ pub(super) unsafe extern "system" fn concurrency(_: Handle, _: u64) -> u32 {
     DRIVER.with_borrow(|driver| u32::from(driver.deferred.is_some()))
 }
 
-pub(super) unsafe extern "system" fn destroy_pipeline(
-    _: Handle,
-    object: u64,
-    callbacks: Callbacks,
-) {
+pub(super) unsafe extern "system" fn destroy_pipeline(_: Handle, object: u64, callbacks: Callbacks) {
     note("vkDestroyPipeline", callbacks);
     free(callbacks, ptr::with_exposed_provenance_mut(object as usize));
 }

@@ -1,4 +1,5 @@
-//! Device memory that the driver says it allocates for itself (`VK_EXT_device_memory_report`), where `FAKE_DRIVER_REPORTS` is set.
+//! Device memory that the driver says it allocates for itself (`VK_EXT_device_memory_report`), where
+//! `FAKE_DRIVER_REPORTS` is set.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_void};

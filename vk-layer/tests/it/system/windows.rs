@@ -29,11 +29,7 @@ struct MemoryCounters {
 #[link(name = "kernel32")]
 unsafe extern "system" {
     fn GetCurrentProcess() -> *mut c_void;
-    fn K32GetProcessMemoryInfo(
-        process: *mut c_void,
-        counters: *mut MemoryCounters,
-        bytes: u32,
-    ) -> i32;
+    fn K32GetProcessMemoryInfo(process: *mut c_void, counters: *mut MemoryCounters, bytes: u32) -> i32;
 }
 
 pub(crate) fn resident_kilobytes() -> u64 {

@@ -10,13 +10,15 @@ const MAX_BLOCKS: usize = 4;
 const WARM_UP: u64 = 1;
 
 impl SiteRecorder {
-    /// What was never freed, by command, context and stack. `phases` are those that ran: a name that repeats says where rounds begin.
+    /// What was never freed, by command, context and stack. `phases` are those that ran: a name that repeats says where
+    /// rounds begin.
     #[must_use]
     pub fn leaks(&self, phases: &[Phase]) -> Leaks {
         self.leaks_named(phases, &|_| String::new())
     }
 
-    /// As [`leaks`](Self::leaks), with the name of a block from the moment of its allocation, such as the line of a trace.
+    /// As [`leaks`](Self::leaks), with the name of a block from the moment of its allocation, such as the line of a
+    /// trace.
     #[must_use]
     pub fn leaks_named(&self, phases: &[Phase], name: &dyn Fn(u64) -> String) -> Leaks {
         let (rounds, number) = rounds(phases);
@@ -48,11 +50,7 @@ impl SiteRecorder {
                     total: totals.get(&key).copied().unwrap_or(0),
                     growth: growth(&blocks, round),
                 },
-                oldest: blocks
-                    .iter()
-                    .take(MAX_BLOCKS)
-                    .map(|block| listed(block, name(block.at)))
-                    .collect(),
+                oldest: blocks.iter().take(MAX_BLOCKS).map(|block| listed(block, name(block.at))).collect(),
                 frames: stack
                     .and_then(|stack| self.stacks.get(stack))
                     .into_iter()
@@ -88,18 +86,13 @@ fn listed(block: &LiveBlock, name: String) -> LeakObject {
 }
 
 fn sum(blocks: &[&LiveBlock]) -> u64 {
-    blocks
-        .iter()
-        .fold(0, |sum, block| sum.saturating_add(block.bytes))
+    blocks.iter().fold(0, |sum, block| sum.saturating_add(block.bytes))
 }
 
 fn growth(blocks: &[&LiveBlock], round: impl Fn(&LiveBlock) -> Option<u64>) -> Growth {
     let mut grew: HashMap<u64, u64> = HashMap::new();
-    let later: Vec<_> = blocks
-        .iter()
-        .filter(|block| round(block).is_some_and(|round| round > WARM_UP))
-        .copied()
-        .collect();
+    let later: Vec<_> =
+        blocks.iter().filter(|block| round(block).is_some_and(|round| round > WARM_UP)).copied().collect();
     for block in &later {
         *grew.entry(round(block).unwrap_or(0)).or_default() += 1;
     }
@@ -111,8 +104,8 @@ fn growth(blocks: &[&LiveBlock], round: impl Fn(&LiveBlock) -> Option<u64>) -> G
     }
 }
 
-/// Rounds count from 1; `None` for a phase whose name does not repeat. A single round cannot be recognised, so the number of rounds
-/// is then 0.
+/// Rounds count from 1; `None` for a phase whose name does not repeat. A single round cannot be recognised, so the
+/// number of rounds is then 0.
 fn rounds(phases: &[Phase]) -> (Vec<Option<u64>>, u64) {
     let mut seen: HashMap<&str, u64> = HashMap::new();
     let nth: Vec<_> = phases

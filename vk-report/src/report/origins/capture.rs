@@ -41,33 +41,19 @@ impl StackCapture {
     /// # Errors
     /// [`HostError::OutOfHostMemory`]: no memory for stacks.
     pub fn new(recorder: SiteRecorder) -> Result<Arc<Self>, HostError> {
-        let no_memory = |_| HostError::OutOfHostMemory {
-            bytes: 0,
-            scope: Scope::Command,
-        };
+        let no_memory = |_| HostError::OutOfHostMemory { bytes: 0, scope: Scope::Command };
         Ok(Arc::new(Self {
             depot: StackDepot::new(FromGlobalAlloc::SYSTEM).map_err(no_memory)?,
             began: Instant::now(),
-            state: Mutex::new(CapturedSites {
-                recorder,
-                stacks: HashMap::new(),
-                modules: ModuleFinder::new(),
-            }),
+            state: Mutex::new(CapturedSites { recorder, stacks: HashMap::new(), modules: ModuleFinder::new() }),
         }))
     }
 
-    /// Callbacks around `inner` that record the blocks of `context`. They are valid while the box is, wherever it is moved.
+    /// Callbacks around `inner` that record the blocks of `context`. They are valid while the box is, wherever it is
+    /// moved.
     #[must_use]
-    pub fn around(
-        self: &Arc<Self>,
-        inner: RawCallbacks,
-        context: &'static str,
-    ) -> Box<SiteCallbacks> {
-        Box::new(SiteCallbacks {
-            inner,
-            context,
-            capture: Arc::clone(self),
-        })
+    pub fn around(self: &Arc<Self>, inner: RawCallbacks, context: &'static str) -> Box<SiteCallbacks> {
+        Box::new(SiteCallbacks { inner, context, capture: Arc::clone(self) })
     }
 
     /// Runs `work` on the records; it must not call callbacks.
@@ -78,10 +64,7 @@ impl StackCapture {
     /// Now, on this thread.
     #[must_use]
     pub fn moment(&self) -> Moment {
-        Moment {
-            at: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            thread: current_thread(),
-        }
+        Moment { at: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX), thread: current_thread() }
     }
 
     fn lock(&self) -> MutexGuard<'_, CapturedSites> {
@@ -98,15 +81,9 @@ impl StackCapture {
         if stack.is_none() {
             state.recorder.lose();
         }
-        let origin = BlockOrigin {
-            context,
-            command,
-            scope: u32::try_from(request.scope).ok().and_then(Scope::from_raw),
-            stack,
-        };
-        state
-            .recorder
-            .allocate(number(block), origin, request.size as u64, moment);
+        let origin =
+            BlockOrigin { context, command, scope: u32::try_from(request.scope).ok().and_then(Scope::from_raw), stack };
+        state.recorder.allocate(number(block), origin, request.size as u64, moment);
     }
 }
 
@@ -144,9 +121,7 @@ pub struct SiteCallbacks {
 
 impl std::fmt::Debug for SiteCallbacks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SiteCallbacks")
-            .field("context", &self.context)
-            .finish_non_exhaustive()
+        f.debug_struct("SiteCallbacks").field("context", &self.context).finish_non_exhaustive()
     }
 }
 
@@ -172,9 +147,7 @@ impl CallbackSink for SiteCallbacks {
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
         // The old block's number may be another block's before the inner call returns.
         let moment = self.capture.moment();
-        let before = self
-            .capture
-            .with(|recorder| recorder.begin_resize(number(original), moment));
+        let before = self.capture.with(|recorder| recorder.begin_resize(number(original), moment));
         // SAFETY: the same call.
         let block = unsafe { self.inner.reallocation(original, request) };
         match before {
@@ -196,8 +169,7 @@ impl CallbackSink for SiteCallbacks {
 
     unsafe fn free(&self, block: *mut c_void) {
         let moment = self.capture.moment();
-        self.capture
-            .with(|recorder| recorder.free(number(block), moment));
+        self.capture.with(|recorder| recorder.free(number(block), moment));
         // SAFETY: the same call.
         unsafe { self.inner.free(block) };
     }

@@ -1,4 +1,5 @@
-//! The blocks that a thread allocated in the command that it runs, or ran last: an object that the command creates owns them.
+//! The blocks that a thread allocated in the command that it runs, or ran last: an object that the command creates owns
+//! them.
 
 #![forbid(unsafe_code)]
 
@@ -31,8 +32,7 @@ impl CommandBlocks {
         self.numbers.push(block);
         if self.numbers.len() >= self.sweep_at {
             let command = self.command;
-            self.numbers
-                .retain(|number| live.get(number).is_some_and(|of| of.command == command));
+            self.numbers.retain(|number| live.get(number).is_some_and(|of| of.command == command));
             // The list doubles before the next time, so that a block is checked twice at most.
             self.sweep_at = self.numbers.len().saturating_mul(2).max(MIN_SWEPT);
         }

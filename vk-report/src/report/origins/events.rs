@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Moment;
 
-/// Changes of blocks, commands and phases of a run. Moments are nanoseconds from its beginning, and never go back in a list.
+/// Changes of blocks, commands and phases of a run. Moments are nanoseconds from its beginning, and never go back in a
+/// list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventLog {
     /// Each change of a block.
@@ -65,13 +66,7 @@ impl EventRecorder {
 
     pub(super) fn change(&mut self, block: u64, site: usize, bytes: i64, moment: Moment) {
         let at = self.at(moment.at);
-        self.log.blocks.push(BlockEvent {
-            at,
-            thread: moment.thread,
-            site,
-            block,
-            bytes,
-        });
+        self.log.blocks.push(BlockEvent { at, thread: moment.thread, site, block, bytes });
     }
 
     /// The block belongs to all commands that its thread is in.
@@ -84,15 +79,12 @@ impl EventRecorder {
 
     pub(super) fn begin_command(&mut self, name: &str, moment: Moment) {
         let begin = self.at(moment.at);
-        self.running
-            .entry(moment.thread)
-            .or_default()
-            .push(CommandSpan {
-                name: name.to_owned(),
-                thread: moment.thread,
-                begin,
-                ..CommandSpan::default()
-            });
+        self.running.entry(moment.thread).or_default().push(CommandSpan {
+            name: name.to_owned(),
+            thread: moment.thread,
+            begin,
+            ..CommandSpan::default()
+        });
     }
 
     /// A command whose beginning was not reported is not logged.
@@ -100,9 +92,7 @@ impl EventRecorder {
         let end = self.at(moment.at);
         let running = self.running.get_mut(&moment.thread);
         let ended = running.and_then(Vec::pop);
-        self.log
-            .commands
-            .extend(ended.map(|command| CommandSpan { end, ..command }));
+        self.log.commands.extend(ended.map(|command| CommandSpan { end, ..command }));
     }
 
     pub(super) fn end_phase(&mut self, at: u64) {
@@ -139,18 +129,9 @@ mod tests {
         events.end_command(moment(11, 1));
         events.end_phase(12);
         let log = events.into_log();
-        let commands: Vec<_> = log
-            .commands
-            .iter()
-            .map(|one| (&*one.name, one.begin, one.end, one.blocks, one.bytes))
-            .collect();
-        assert_eq!(
-            commands,
-            [
-                ("vkCreateBuffer", 6, 8, 1, 64),
-                ("vkCreateDevice", 5, 10, 2, 100)
-            ]
-        );
+        let commands: Vec<_> =
+            log.commands.iter().map(|one| (&*one.name, one.begin, one.end, one.blocks, one.bytes)).collect();
+        assert_eq!(commands, [("vkCreateBuffer", 6, 8, 1, 64), ("vkCreateDevice", 5, 10, 2, 100)]);
         let moments: Vec<_> = log.blocks.iter().map(|block| block.at).collect();
         assert_eq!((moments, log.phase_ends), (vec![7, 8], vec![12]));
     }

@@ -26,7 +26,8 @@ pub use events::{BlockEvent, CommandSpan, EventLog};
 
 const MIN_CLASS: u64 = 16;
 
-/// Counts blocks by site, and stores each live block. Numbers of blocks are the caller's: addresses, or those of a trace.
+/// Counts blocks by site, and stores each live block. Numbers of blocks are the caller's: addresses, or those of a
+/// trace.
 #[derive(Debug, Default)]
 pub struct SiteRecorder {
     names: FrameNames,
@@ -163,10 +164,7 @@ impl SiteRecorder {
         let size_class = match bytes {
             0 => 0,
             // Sizes beyond the largest power of two have no block.
-            some => some
-                .max(MIN_CLASS)
-                .checked_next_power_of_two()
-                .unwrap_or(u64::MAX),
+            some => some.max(MIN_CLASS).checked_next_power_of_two().unwrap_or(u64::MAX),
         };
         let key = SiteKey {
             context: self.names.place(origin.context),
@@ -178,11 +176,7 @@ impl SiteRecorder {
         let next = self.sites.len();
         let site = *self.places.entry(key).or_insert(next);
         if site == next {
-            self.sites.push(SiteCounts {
-                key,
-                peak_number: self.peak.number,
-                ..SiteCounts::default()
-            });
+            self.sites.push(SiteCounts { key, peak_number: self.peak.number, ..SiteCounts::default() });
         }
         let command = self.of_command.get(&moment.thread);
         let live = LiveBlock {
@@ -236,15 +230,11 @@ impl SiteRecorder {
         }
     }
 
-    /// A block may get another size and number: until [`end_resize`](Self::end_resize) it has no number, and its bytes stay live.
+    /// A block may get another size and number: until [`end_resize`](Self::end_resize) it has no number, and its bytes
+    /// stay live.
     pub fn begin_resize(&mut self, block: u64, moment: Moment) -> Option<LiveBlock> {
         let live = self.live.remove(&block)?;
-        self.note(
-            block,
-            live.site,
-            signed(live.bytes).saturating_neg(),
-            moment,
-        );
+        self.note(block, live.site, signed(live.bytes).saturating_neg(), moment);
         Some(live)
     }
 
@@ -258,10 +248,7 @@ impl SiteRecorder {
                 counts.shrink(0, live.bytes - bytes);
             }
         });
-        self.live_bytes = self
-            .live_bytes
-            .saturating_sub(live.bytes)
-            .saturating_add(bytes);
+        self.live_bytes = self.live_bytes.saturating_sub(live.bytes).saturating_add(bytes);
         self.reach_peak();
         self.note(block, live.site, signed(bytes), moment);
     }
@@ -269,10 +256,7 @@ impl SiteRecorder {
     /// A thread begins a command: what it allocates from now on is the command's own.
     pub fn begin_command(&mut self, name: &str, moment: Moment) {
         self.commands = self.commands.saturating_add(1);
-        self.of_command
-            .entry(moment.thread)
-            .or_default()
-            .begin(self.commands);
+        self.of_command.entry(moment.thread).or_default().begin(self.commands);
         if let Some(events) = &mut self.events {
             events.begin_command(name, moment);
         }
@@ -285,14 +269,16 @@ impl SiteRecorder {
         }
     }
 
-    /// The command that the thread runs, or ran last, created an object. Of several objects of one command none owns the command's blocks.
+    /// The command that the thread runs, or ran last, created an object. Of several objects of one command none owns
+    /// the command's blocks.
     pub fn created(&mut self, thread: u64, handle: u64) {
         if let Some(blocks) = self.of_command.get_mut(&thread) {
             blocks.created(handle, &mut self.live);
         }
     }
 
-    /// A phase ended, and what is allocated from now on is of the next one. `is_fullest`: the contexts hold most of all times now.
+    /// A phase ended, and what is allocated from now on is of the next one. `is_fullest`: the contexts hold most of all
+    /// times now.
     pub fn end_phase(&mut self, is_fullest: bool, at: u64) {
         if let Some(events) = &mut self.events {
             events.end_phase(at);
@@ -313,10 +299,7 @@ impl SiteRecorder {
     /// The events, if they were recorded; none are recorded from now on.
     #[must_use]
     pub fn drain_events(&mut self) -> EventLog {
-        self.events
-            .take()
-            .map(EventRecorder::into_log)
-            .unwrap_or_default()
+        self.events.take().map(EventRecorder::into_log).unwrap_or_default()
     }
 
     /// All sites.
@@ -363,11 +346,7 @@ impl SiteRecorder {
 
     fn reach_peak(&mut self) {
         if self.live_bytes > self.peak.bytes {
-            self.peak = Peak {
-                bytes: self.live_bytes,
-                at: self.blocks,
-                number: self.peak.number.saturating_add(1),
-            };
+            self.peak = Peak { bytes: self.live_bytes, at: self.blocks, number: self.peak.number.saturating_add(1) };
         }
     }
 
@@ -385,11 +364,7 @@ fn signed(bytes: u64) -> i64 {
 impl SiteCounts {
     /// A count that has changed since the peak was saved by its first change.
     fn before_peak(&self, number: u64) -> BlockSum {
-        if self.peak_number == number {
-            self.at_peak
-        } else {
-            self.now
-        }
+        if self.peak_number == number { self.at_peak } else { self.now }
     }
 
     fn grow(&mut self, blocks: u64, bytes: u64) {
@@ -402,10 +377,8 @@ impl SiteCounts {
     }
 
     fn shrink(&mut self, blocks: u64, bytes: u64) {
-        self.now = BlockSum {
-            blocks: self.now.blocks.saturating_sub(blocks),
-            bytes: self.now.bytes.saturating_sub(bytes),
-        };
+        self.now =
+            BlockSum { blocks: self.now.blocks.saturating_sub(blocks), bytes: self.now.bytes.saturating_sub(bytes) };
     }
 }
 

@@ -8,19 +8,11 @@ use crate::report::{BlockSum, LeakFrame, Phase};
 const HERE: Moment = Moment { at: 0, thread: 1 };
 
 fn origin(command: &'static str, stack: Option<usize>) -> BlockOrigin<'static> {
-    BlockOrigin {
-        context: "VkDevice",
-        command,
-        scope: Some(Scope::Device),
-        stack,
-    }
+    BlockOrigin { context: "VkDevice", command, scope: Some(Scope::Device), stack }
 }
 
 fn phases(names: &[&str]) -> Vec<Phase> {
-    let phase = |name: &&str| Phase {
-        name: (*name).to_owned(),
-        ..Phase::default()
-    };
+    let phase = |name: &&str| Phase { name: (*name).to_owned(), ..Phase::default() };
     names.iter().map(phase).collect()
 }
 
@@ -48,14 +40,8 @@ fn a_site_counts_what_it_took_has_and_had_at_the_peak() {
     // The peak is 155, after the fourth block.
     assert_eq!((sites.blocks, sites.most_at), (4, 4));
     assert_eq!((first.total, first.left), (sum(3, 75), sum(2, 55)));
-    assert_eq!(
-        (first.live, first.at_peak, first.most),
-        (sum(2, 50), sum(2, 55), sum(2, 55))
-    );
-    assert_eq!(
-        (second.total, second.at_peak, second.left),
-        (sum(1, 100), sum(1, 100), sum(0, 0))
-    );
+    assert_eq!((first.live, first.at_peak, first.most), (sum(2, 50), sum(2, 55), sum(2, 55)));
+    assert_eq!((second.total, second.at_peak, second.left), (sum(1, 100), sum(1, 100), sum(0, 0)));
     // Until the fourth, and to the end: 3 + 3 + 1, and 4 - 2.
     assert_eq!((first.lifetimes, second.lifetimes), (3 + 3 + 1, 2));
 }
@@ -72,10 +58,7 @@ fn a_block_that_is_resized_stays_with_its_site_and_adds_the_difference() {
     let live = recorder.begin_resize(2, HERE).expect("known");
     recorder.end_resize(live, 2, 60, HERE);
     let sites = recorder.sites().sites;
-    assert_eq!(
-        (sites[0].total, sites[0].left, sites[0].most),
-        (sum(1, 100), sum(1, 60), sum(1, 100))
-    );
+    assert_eq!((sites[0].total, sites[0].left, sites[0].most), (sum(1, 100), sum(1, 60), sum(1, 100)));
     assert_eq!(sites[1].left, sum(1, 8));
     let log = recorder.drain_events();
     let changes: Vec<_> = log.blocks.iter().map(|event| event.bytes).collect();
@@ -85,10 +68,7 @@ fn a_block_that_is_resized_stays_with_its_site_and_adds_the_difference() {
 #[test]
 fn what_is_never_freed_is_listed_with_its_object_and_its_growth_by_round() {
     let mut recorder = SiteRecorder::default();
-    let frame = LeakFrame {
-        offset: "0x10".to_owned(),
-        ..LeakFrame::default()
-    };
+    let frame = LeakFrame { offset: "0x10".to_owned(), ..LeakFrame::default() };
     let stack = Some(recorder.add_stack([frame.clone()].into_iter()));
     recorder.allocate(1, origin("vkCreateInstance", None), 7, HERE);
     recorder.end_phase(true, 0);
@@ -103,32 +83,16 @@ fn what_is_never_freed_is_listed_with_its_object_and_its_growth_by_round() {
     }
     let phases = phases(&["instance", "use", "end", "use", "end", "use", "end"]);
     let leaks = recorder.leaks(&phases);
-    assert_eq!(
-        (&*leaks.mark, leaks.intervals, leaks.warm_up),
-        ("round", 2, 1)
-    );
+    assert_eq!((&*leaks.mark, leaks.intervals, leaks.warm_up), ("round", 2, 1));
     let [grows, once] = &leaks.stacks[..] else {
         panic!("{leaks:?}");
     };
-    assert_eq!(
-        (&*grows.command, &*grows.kind, &grows.frames[..]),
-        ("vkCreateBuffer", "VkDevice", &[frame][..])
-    );
-    assert_eq!(
-        (grows.blocks.live, grows.blocks.bytes, grows.blocks.total),
-        (3, 288, 6)
-    );
+    assert_eq!((&*grows.command, &*grows.kind, &grows.frames[..]), ("vkCreateBuffer", "VkDevice", &[frame][..]));
+    assert_eq!((grows.blocks.live, grows.blocks.bytes, grows.blocks.total), (3, 288, 6));
     let growth = grows.blocks.growth;
-    assert_eq!(
-        (growth.count, growth.bytes, growth.grew, growth.shrank),
-        (2, 192, 2, 0)
-    );
+    assert_eq!((growth.count, growth.bytes, growth.grew, growth.shrank), (2, 192, 2, 0));
     assert!(grows.blocks.is_growing(leaks.intervals) && !once.blocks.is_growing(leaks.intervals));
-    let handles: Vec<_> = grows
-        .oldest
-        .iter()
-        .map(|block| (&*block.handle, block.bytes))
-        .collect();
+    let handles: Vec<_> = grows.oldest.iter().map(|block| (&*block.handle, block.bytes)).collect();
     assert_eq!(handles, [("0xa0", 96), ("0xa1", 96), ("0xa2", 96)]);
     assert_eq!((&*once.oldest[0].handle, once.blocks.live), ("", 1));
     // Of one round nothing repeats.
@@ -145,32 +109,14 @@ fn a_number_that_comes_again_without_its_free_ends_the_block_that_had_it() {
     recorder.allocate(2, buffer, 30, HERE);
     let live = recorder.begin_resize(2, HERE).expect("live");
     recorder.end_resize(live, 1, 40, HERE);
-    let left = recorder
-        .sites()
-        .sites
-        .iter()
-        .fold(BlockSum::default(), |sum, site| sum.plus(site.left));
-    let leaks: u64 = recorder
-        .leaks(&[])
-        .stacks
-        .iter()
-        .map(|stack| stack.blocks.bytes)
-        .sum();
+    let left = recorder.sites().sites.iter().fold(BlockSum::default(), |sum, site| sum.plus(site.left));
+    let leaks: u64 = recorder.leaks(&[]).stacks.iter().map(|stack| stack.blocks.bytes).sum();
     assert_eq!((left, leaks), (sum(1, 40), 40));
     recorder.free(1, HERE);
-    assert!(
-        recorder
-            .sites()
-            .sites
-            .iter()
-            .all(|site| site.left == sum(0, 0))
-    );
+    assert!(recorder.sites().sites.iter().all(|site| site.left == sum(0, 0)));
     // Each is said to go once.
     let events = recorder.drain_events();
-    assert_eq!(
-        events.blocks.iter().map(|event| event.bytes).sum::<i64>(),
-        0
-    );
+    assert_eq!(events.blocks.iter().map(|event| event.bytes).sum::<i64>(), 0);
 }
 
 #[test]
@@ -197,21 +143,12 @@ fn an_object_has_the_blocks_of_its_command_and_no_other_ones() {
     let mut listed: Vec<_> = leaks
         .stacks
         .iter()
-        .flat_map(|stack| {
-            stack
-                .oldest
-                .iter()
-                .map(|block| (&*stack.command, block.bytes, &*block.handle))
-        })
+        .flat_map(|stack| stack.oldest.iter().map(|block| (&*stack.command, block.bytes, &*block.handle)))
         .collect();
     listed.sort_unstable();
     assert_eq!(
         listed,
-        [
-            ("vkCreateBuffer", 40, "0xa"),
-            ("vkCreateGraphicsPipelines", 50, ""),
-            ("vkCreateImage", 77, "")
-        ]
+        [("vkCreateBuffer", 40, "0xa"), ("vkCreateGraphicsPipelines", 50, ""), ("vkCreateImage", 77, "")]
     );
 }
 
@@ -230,12 +167,7 @@ fn blocks_that_a_long_command_has_freed_take_no_memory() {
     recorder.created(1, 0xa);
     let leaks = recorder.leaks(&[]);
     assert_eq!(leaks.stacks[0].blocks.live, 100);
-    assert!(
-        leaks.stacks[0]
-            .oldest
-            .iter()
-            .all(|block| block.handle == "0xa")
-    );
+    assert!(leaks.stacks[0].oldest.iter().all(|block| block.handle == "0xa"));
 }
 
 mod resize_to_nothing {
@@ -249,7 +181,8 @@ mod resize_to_nothing {
 
     use crate::report::origins::{SiteCallbacks, SiteRecorder, StackCapture};
 
-    /// One place, which each request is served from. A resize to 0 frees it, and another thread is served there before the call returns.
+    /// One place, which each request is served from. A resize to 0 frees it, and another thread is served there before
+    /// the call returns.
     struct OnePlace;
 
     static SITES: AtomicPtr<SiteCallbacks> = AtomicPtr::new(ptr::null_mut());

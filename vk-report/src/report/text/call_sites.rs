@@ -14,15 +14,7 @@ const NAME: usize = 78;
 
 pub(super) fn write(f: &mut fmt::Formatter<'_>, sites: &CallSites, depth: usize) -> fmt::Result {
     let title = "call sites, bytes as requested";
-    writeln!(
-        f,
-        "\n{title:<w$}{:>9}{:>8}{:>9}{:>8}",
-        "live",
-        "blocks",
-        "taken",
-        "blocks",
-        w = NAME + 2
-    )?;
+    writeln!(f, "\n{title:<w$}{:>9}{:>8}{:>9}{:>8}", "live", "blocks", "taken", "blocks", w = NAME + 2)?;
     parts(f, sites, &sites.drill_down(), (1, depth.min(MAX_DEPTH) + 1))
 }
 
@@ -45,27 +37,12 @@ fn parts(
     if rest.is_empty() {
         return Ok(());
     }
-    let sum = |of: fn(&DrillDown) -> BlockSum| {
-        rest.iter()
-            .fold(BlockSum::default(), |sum, part| sum.plus(of(part)))
-    };
+    let sum = |of: fn(&DrillDown) -> BlockSum| rest.iter().fold(BlockSum::default(), |sum, part| sum.plus(of(part)));
     let name = format!("and {} more; --json lists all", rest.len());
-    line(
-        f,
-        level,
-        &name,
-        sum(|part| part.live),
-        sum(|part| part.total),
-    )
+    line(f, level, &name, sum(|part| part.live), sum(|part| part.total))
 }
 
-fn line(
-    f: &mut fmt::Formatter<'_>,
-    level: usize,
-    name: &str,
-    live: BlockSum,
-    total: BlockSum,
-) -> fmt::Result {
+fn line(f: &mut fmt::Formatter<'_>, level: usize, name: &str, live: BlockSum, total: BlockSum) -> fmt::Result {
     let name = format!("{:indent$}{name}", "", indent = level * 2);
     writeln!(
         f,
@@ -78,22 +55,11 @@ fn line(
     )
 }
 
-fn frames(
-    f: &mut fmt::Formatter<'_>,
-    sites: &CallSites,
-    part: &DrillDown,
-    level: usize,
-) -> fmt::Result {
+fn frames(f: &mut fmt::Formatter<'_>, sites: &CallSites, part: &DrillDown, level: usize) -> fmt::Result {
     let frames = sites.frames_of(part.stack);
     let lines = frames.flat_map(LeakFrame::lines);
     for function in lines.skip(1).take(MAX_FRAMES) {
-        writeln!(
-            f,
-            "{:indent$}{}",
-            "",
-            one_line(&function),
-            indent = level * 2 + 2
-        )?;
+        writeln!(f, "{:indent$}{}", "", one_line(&function), indent = level * 2 + 2)?;
     }
     Ok(())
 }
@@ -112,10 +78,7 @@ mod tests {
 
     #[test]
     fn figures_never_run_together() {
-        let most = BlockSum {
-            bytes: u64::MAX,
-            blocks: u64::MAX,
-        };
+        let most = BlockSum { bytes: u64::MAX, blocks: u64::MAX };
         let line = ShownSum(most).to_string();
         assert_eq!(line.split_whitespace().count(), 1 + 2 * 3, "{line}");
     }

@@ -27,12 +27,7 @@ impl Defragmentation {
     /// `defragmentation: 6 moves of 48.0 KiB in 2 passes freed 3 blocks of 192 KiB`.
     #[must_use]
     pub fn title(&self) -> String {
-        let Self {
-            passes,
-            moves,
-            freed_blocks,
-            ..
-        } = self;
+        let Self { passes, moves, freed_blocks, .. } = self;
         format!(
             "defragmentation: {moves} move{} of {} in {passes} pass{} freed {freed_blocks} block{} of {}",
             plural(*moves),
@@ -48,13 +43,7 @@ impl DeviceMemory {
     /// What there is, in two lines.
     #[must_use]
     pub fn lines(&self) -> [String; 2] {
-        let Self {
-            block_count,
-            regions,
-            wrapped,
-            crops,
-            ..
-        } = self;
+        let Self { block_count, regions, wrapped, crops, .. } = self;
         let blocks = format!(
             "device memory, sub-allocated, when the last round had all of it in use: {} in {block_count} block{}",
             bytes(self.block_bytes),
@@ -73,10 +62,7 @@ impl DeviceMemory {
     /// `320 KiB in 5 blocks, 250 % of what is live; 128 KiB free in blocks in use, no hole above 16 KiB`.
     #[must_use]
     pub fn figures(&self) -> String {
-        let share = self
-            .reserved_percent
-            .map(|percent| format!(", {percent} % of what is live"))
-            .unwrap_or_default();
+        let share = self.reserved_percent.map(|percent| format!(", {percent} % of what is live")).unwrap_or_default();
         format!(
             "{} in {} block{}{share}; {} free in blocks in use, no hole above {}",
             bytes(self.block_bytes),

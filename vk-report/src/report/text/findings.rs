@@ -21,8 +21,7 @@ pub(super) fn findings(
     (listed, width): (ListedFindings, usize),
 ) -> fmt::Result {
     let (rows, known) = (&report.findings, report.known_findings.as_ref());
-    let (notes, broken): (Vec<_>, Vec<_>) =
-        rows.iter().partition(|row| row.level == FindingRow::NOTE);
+    let (notes, broken): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.level == FindingRow::NOTE);
     if broken.is_empty() {
         // No verdict is no good one.
         let is_checked = report.program.as_ref().is_none_or(|of| of.check.is_some());
@@ -34,9 +33,7 @@ pub(super) fn findings(
         let is_hidden = broken.iter().any(|row| !listed.has(row));
         let hint = match (listed, words.is_empty()) {
             _ if !is_hidden => "",
-            (ListedFindings::None, true) => {
-                " (--findings lists them, `steward check` says which are known)"
-            }
+            (ListedFindings::None, true) => " (--findings lists them, `steward check` says which are known)",
             (ListedFindings::None, false) => " (--findings lists them, `steward check` says why)",
             _ => " (--findings lists them)",
         };
@@ -47,11 +44,7 @@ pub(super) fn findings(
             }
             _ => "",
         };
-        writeln!(
-            f,
-            "findings: {}{comma}{words}{whose}{hint}",
-            by_level(&broken)
-        )?;
+        writeln!(f, "findings: {}{comma}{words}{whose}{hint}", by_level(&broken))?;
         list(f, &broken, (listed, width))?;
     }
     if notes.is_empty() {
@@ -82,12 +75,7 @@ fn list(
 ) -> fmt::Result {
     let mut sorted: Vec<_> = rows.iter().filter(|row| listed.has(row)).collect();
     sorted.sort_by_key(|row| row.rank());
-    let width = sorted
-        .iter()
-        .map(|row| row.rule.chars().count())
-        .max()
-        .unwrap_or(0)
-        .min(WIDEST_RULE);
+    let width = sorted.iter().map(|row| row.rule.chars().count()).max().unwrap_or(0).min(WIDEST_RULE);
     for row in sorted {
         let [level, rule] = [&row.level, &row.rule].map(|text| one_line(text));
         let head = format!("  {level:<9} {rule:<width$} ");
@@ -110,33 +98,17 @@ fn list(
 }
 
 fn by_level(rows: &[&FindingRow]) -> String {
-    let known = FindingRow::LEVELS.map(|level| {
-        (
-            level.to_owned(),
-            rows.iter().filter(|row| row.level == level).count(),
-        )
-    });
-    let other = (
-        "other".to_owned(),
-        rows.iter()
-            .filter(|row| row.rank() == FindingRow::LEVELS.len())
-            .count(),
-    );
-    let counted = known
-        .into_iter()
-        .chain([other])
-        .filter(|(_, count)| *count > 0);
+    let known =
+        FindingRow::LEVELS.map(|level| (level.to_owned(), rows.iter().filter(|row| row.level == level).count()));
+    let other = ("other".to_owned(), rows.iter().filter(|row| row.rank() == FindingRow::LEVELS.len()).count());
+    let counted = known.into_iter().chain([other]).filter(|(_, count)| *count > 0);
     let words = counted.map(|(level, count)| format!("{count} {level}{}", plural(count as u64)));
     words.collect::<Vec<_>>().join(", ")
 }
 
 fn place(row: &FindingRow) -> String {
     let mut words = Vec::new();
-    for (before, text) in [
-        ("callbacks of ", &row.owner),
-        ("", &row.command),
-        ("scope ", &row.scope),
-    ] {
+    for (before, text) in [("callbacks of ", &row.owner), ("", &row.command), ("scope ", &row.scope)] {
         if !text.is_empty() {
             words.push(format!("{before}{}", one_line(text)));
         }
@@ -153,17 +125,11 @@ fn place(row: &FindingRow) -> String {
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = self.absent.as_deref().map(one_line).unwrap_or_default();
-        let runs = [
-            ("without the loader", &self.without_loader),
-            ("with the loader", &self.with_loader),
-        ];
+        let runs = [("without the loader", &self.without_loader), ("with the loader", &self.with_loader)];
         if runs.iter().all(|(_, run)| run.is_none()) {
             return writeln!(f, "callback coverage: not measured: {reason}");
         }
-        writeln!(
-            f,
-            "callback coverage, requested bytes through callbacks of all that the driver requested:"
-        )?;
+        writeln!(f, "callback coverage, requested bytes through callbacks of all that the driver requested:")?;
         runs.into_iter().try_for_each(|(name, run)| match run {
             Some(run) => one_run(f, name, run),
             // It was not tried.
@@ -201,16 +167,8 @@ fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &CoverageRun) -> fmt::Re
         ""
     )?;
     let past_calls = run.in_command_calls.saturating_add(run.never_issued_calls);
-    let [past, within, own] = [
-        run.past_bytes(),
-        run.in_command_bytes,
-        run.never_issued_bytes,
-    ]
-    .map(bytes);
-    writeln!(
-        f,
-        "{past} past them in {past_calls} calls: {within} in commands, {own} in its own threads"
-    )?;
+    let [past, within, own] = [run.past_bytes(), run.in_command_bytes, run.never_issued_bytes].map(bytes);
+    writeln!(f, "{past} past them in {past_calls} calls: {within} in commands, {own} in its own threads")?;
     if run.opening_calls == 0 && run.opening_mapped_bytes == 0 {
         return Ok(());
     }
@@ -235,10 +193,7 @@ mod tests {
             ..Coverage::default()
         };
         let text = coverage.to_string();
-        assert!(
-            text.contains("\n  without the loader        -  it has no manifest\n"),
-            "{text}"
-        );
+        assert!(text.contains("\n  without the loader        -  it has no manifest\n"), "{text}");
         let most = CoverageRun {
             callback_bytes: u64::MAX,
             callback_calls: u64::MAX,
@@ -248,15 +203,8 @@ mod tests {
             never_issued_calls: 999_999_999,
             ..CoverageRun::default()
         };
-        let text = (Coverage {
-            with_loader: Some(most),
-            ..Coverage::default()
-        })
-        .to_string();
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 120),
-            "{text}"
-        );
+        let text = (Coverage { with_loader: Some(most), ..Coverage::default() }).to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     }
 
     #[test]
@@ -275,15 +223,8 @@ mod tests {
                 row("V29", "suspect", None),
                 row("V7", "violation", Some("a cause")),
             ],
-            known_findings: Some(KnownFindings {
-                expectations: "lavapipe-22.3".to_owned(),
-                known: 1,
-                unknown: 1,
-            }),
-            program: Some(ProgramAccounts {
-                check: Some(CheckLimits::default()),
-                ..ProgramAccounts::default()
-            }),
+            known_findings: Some(KnownFindings { expectations: "lavapipe-22.3".to_owned(), known: 1, unknown: 1 }),
+            program: Some(ProgramAccounts { check: Some(CheckLimits::default()), ..ProgramAccounts::default() }),
             ..Report::of_stacks(7, 9, &Leaks::default())
         };
         let short = "

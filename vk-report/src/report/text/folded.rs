@@ -73,10 +73,7 @@ mod tests {
         };
         let mut all = vec![phase("device", 5, 9)];
         for round in 1..=rounds {
-            all.extend([
-                phase("load", round, 5000 - round),
-                phase("draw", 10 * round, 1),
-            ]);
+            all.extend([phase("load", round, 5000 - round), phase("draw", 10 * round, 1)]);
         }
         all.push(phase("end", 0, 3));
         all
@@ -88,28 +85,11 @@ mod tests {
         let done = folded(&whole, false);
         assert_eq!((done.rows.len(), done.hidden, done.rounds), (9, 3994, 1997));
         let titles: Vec<_> = done.rows.iter().map(|(title, _)| title.as_str()).collect();
-        let expected = [
-            "device",
-            "load",
-            "draw",
-            "load #2",
-            "draw #2",
-            "load #3",
-            "draw #3",
-            "#4 to #2000",
-            "end",
-        ];
+        let expected = ["device", "load", "draw", "load #2", "draw #2", "load #3", "draw #3", "#4 to #2000", "end"];
         assert_eq!(titles, expected);
         let (_, sum) = &done.rows[7];
-        assert_eq!(
-            (sum.commands, sum.blocks, sum.freed),
-            (2 * 3994, 3 * 3994, 3994)
-        );
-        assert_eq!(
-            (sum.live_bytes, sum.peak_bytes),
-            (20_000, 4996),
-            "at its end; the highest"
-        );
+        assert_eq!((sum.commands, sum.blocks, sum.freed), (2 * 3994, 3 * 3994, 3994));
+        assert_eq!((sum.live_bytes, sum.peak_bytes), (20_000, 4996), "at its end; the highest");
         assert_eq!(folded(&whole, true).rows.len(), whole.len());
         let three = folded(&phases(3), false);
         assert_eq!((three.rows.len(), three.hidden), (8, 0));

@@ -13,8 +13,7 @@ pub(super) fn listed(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt:
 
 impl fmt::Display for GuardRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let with_pages =
-            self.mode == "fence" || self.mode == "strict" || self.mode.starts_with("sampled");
+        let with_pages = self.mode == "fence" || self.mode == "strict" || self.mode.starts_with("sampled");
         let [mode, back_end] = [&self.mode, &self.back_end].map(|text| one_line(text));
         match (with_pages, back_end.as_str()) {
             (true, "cookies") => {
@@ -28,14 +27,7 @@ impl fmt::Display for GuardRun {
             listed(f, "  not offered: ", reason)?;
         }
         self.blocks(f)?;
-        let Self {
-            own_blocks,
-            bytes: sum,
-            stacks,
-            whole_stacks,
-            reserved_bytes,
-            ..
-        } = self;
+        let Self { own_blocks, bytes: sum, stacks, whole_stacks, reserved_bytes, .. } = self;
         writeln!(
             f,
             "  and {own_blocks} blocks of the accounts' own; {} charged in all, {} of addresses",
@@ -43,48 +35,24 @@ impl fmt::Display for GuardRun {
             bytes(*reserved_bytes)
         )?;
         if let (Some(before), Some(after)) = (self.mappings_before, self.mappings_after) {
-            writeln!(
-                f,
-                "  mappings of the process: {before} before the run, {after} after it"
-            )?;
+            writeln!(f, "  mappings of the process: {before} before the run, {after} after it")?;
         }
-        writeln!(
-            f,
-            "  stacks that reach their command: {whole_stacks} of {stacks}"
-        )?;
-        writeln!(
-            f,
-            "  reports: {}",
-            if self.reports == 0 {
-                "none".to_owned()
-            } else {
-                self.reports.to_string()
-            }
-        )?;
+        writeln!(f, "  stacks that reach their command: {whole_stacks} of {stacks}")?;
+        writeln!(f, "  reports: {}", if self.reports == 0 { "none".to_owned() } else { self.reports.to_string() })?;
         self.told.iter().try_for_each(|told| told.fmt(f))
     }
 }
 
 impl GuardRun {
     fn blocks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            callback_blocks,
-            guarded,
-            cookies,
-            unguarded,
-            own_blocks,
-            ..
-        } = self;
+        let Self { callback_blocks, guarded, cookies, unguarded, own_blocks, .. } = self;
         if self.mode == "cookie" {
             let of_driver = cookies.saturating_sub(*own_blocks);
-            let equal = if of_driver == *callback_blocks {
-                "= callback blocks"
-            } else {
-                "of the callback blocks,"
-            };
+            let equal = if of_driver == *callback_blocks { "= callback blocks" } else { "of the callback blocks," };
             return writeln!(f, "  with cookies {equal} = {callback_blocks}");
         }
-        // Sampling does not distinguish the driver's blocks from the accounts' own, and neither do blocks without pages.
+        // Sampling does not distinguish the driver's blocks from the accounts' own, and neither do blocks without
+        // pages.
         let all = callback_blocks.saturating_add(*own_blocks);
         if self.mode.starts_with("sampled") {
             return writeln!(
@@ -93,10 +61,7 @@ impl GuardRun {
             );
         }
         if self.is_whole() {
-            return writeln!(
-                f,
-                "  guarded = callback blocks = {callback_blocks}, unguarded = 0"
-            );
+            return writeln!(f, "  guarded = callback blocks = {callback_blocks}, unguarded = 0");
         }
         writeln!(
             f,
@@ -108,9 +73,7 @@ impl GuardRun {
 impl fmt::Display for GuardReport {
     /// As the guard worded it, set in.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.text
-            .lines()
-            .try_for_each(|line| writeln!(f, "    {}", one_line(line)))
+        self.text.lines().try_for_each(|line| writeln!(f, "    {}", one_line(line)))
     }
 }
 
@@ -129,19 +92,8 @@ impl fmt::Display for FailRun {
 
 impl fmt::Display for Refusals<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FailRun {
-            plan,
-            requests,
-            refused,
-            first,
-            asked,
-            ended,
-        } = self.0;
-        writeln!(
-            f,
-            "refused on purpose ({}): {refused} of {requests} requests",
-            one_line(plan)
-        )?;
+        let FailRun { plan, requests, refused, first, asked, ended } = self.0;
+        writeln!(f, "refused on purpose ({}): {refused} of {requests} requests", one_line(plan))?;
         first.iter().try_for_each(|refusal| refusal.fmt(f))?;
         let more = refused.saturating_sub(first.len() as u64);
         if more > 0 {
@@ -151,42 +103,23 @@ impl fmt::Display for Refusals<'_> {
             return Ok(());
         }
         let last = requests.saturating_sub(1);
-        listed(
-            f,
-            "  ",
-            &format!(
-                "nothing that was asked for met the plan: requests have the numbers 0 to {last}"
-            ),
-        )?;
+        listed(f, "  ", &format!("nothing that was asked for met the plan: requests have the numbers 0 to {last}"))?;
         let asked = asked.join(", ");
         let letters = "names are written as here, and stand for no context below them";
-        if asked.is_empty() {
-            Ok(())
-        } else {
-            listed(f, "  those that asked: ", &format!("{asked}; {letters}"))
-        }
+        if asked.is_empty() { Ok(()) } else { listed(f, "  those that asked: ", &format!("{asked}; {letters}")) }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            command,
-            serial,
-            owner,
-            scope,
-            bytes,
-        } = self;
+        let Self { command, serial, owner, scope, bytes } = self;
         let [command, owner, scope] = [command, owner, scope].map(|text| one_line(text));
         let place = if command.is_empty() {
             "outside of any command".to_owned()
         } else {
             format!("in {command}, command {serial}")
         };
-        writeln!(
-            f,
-            "  {place}: {bytes} charged bytes of scope {scope}, asked of the callbacks of {owner}"
-        )
+        writeln!(f, "  {place}: {bytes} charged bytes of scope {scope}, asked of the callbacks of {owner}")
     }
 }
 
@@ -206,31 +139,14 @@ mod tests {
 
     #[test]
     fn a_whole_guard_says_so_and_one_that_is_not_says_how_many_are_missing() {
-        let whole = GuardRun {
-            guarded: 7,
-            ..run("strict", "userfaultfd-move")
-        };
+        let whole = GuardRun { guarded: 7, ..run("strict", "userfaultfd-move") };
         let text = whole.to_string();
-        assert!(
-            whole.is_whole() && text.contains("guard: strict, with userfaultfd-move\n"),
-            "{text}"
-        );
-        assert!(
-            text.contains("  guarded = callback blocks = 7, unguarded = 0\n"),
-            "{text}"
-        );
-        let short = GuardRun {
-            guarded: 5,
-            cookies: 2,
-            unguarded: 2,
-            ..whole
-        };
+        assert!(whole.is_whole() && text.contains("guard: strict, with userfaultfd-move\n"), "{text}");
+        assert!(text.contains("  guarded = callback blocks = 7, unguarded = 0\n"), "{text}");
+        let short = GuardRun { guarded: 5, cookies: 2, unguarded: 2, ..whole };
         let text = short.to_string();
         assert!(
-            !short.is_whole()
-                && text.contains(
-                    "guarded = 5 of 10 blocks, the accounts' own among them, unguarded = 2"
-                ),
+            !short.is_whole() && text.contains("guarded = 5 of 10 blocks, the accounts' own among them, unguarded = 2"),
             "{text}"
         );
     }
@@ -238,50 +154,22 @@ mod tests {
     #[test]
     fn cookies_in_place_of_pages_are_admitted() {
         let why = "mprotect: it was denied".to_owned();
-        let text = GuardRun {
-            not_offered: vec![why],
-            unguarded: 7,
-            cookies: 10,
-            ..run("fence", "cookies")
-        }
-        .to_string();
+        let text =
+            GuardRun { not_offered: vec![why], unguarded: 7, cookies: 10, ..run("fence", "cookies") }.to_string();
         assert!(
-            text.contains(
-                "guard: fence, but nothing here makes pages untouchable: cookies serve instead"
-            ),
+            text.contains("guard: fence, but nothing here makes pages untouchable: cookies serve instead"),
             "{text}"
         );
-        assert!(
-            text.contains("  not offered: mprotect: it was denied\n"),
-            "{text}"
-        );
-        let text = GuardRun {
-            cookies: 10,
-            ..run("cookie", "cookies")
-        }
-        .to_string();
-        assert!(
-            text.starts_with("guard: cookie\n  with cookies = callback blocks = 7\n"),
-            "{text}"
-        );
+        assert!(text.contains("  not offered: mprotect: it was denied\n"), "{text}");
+        let text = GuardRun { cookies: 10, ..run("cookie", "cookies") }.to_string();
+        assert!(text.starts_with("guard: cookie\n  with cookies = callback blocks = 7\n"), "{text}");
     }
 
     #[test]
     fn a_report_is_shown_as_it_was_worded_and_cannot_steer_the_terminal() {
-        let told = GuardReport {
-            text: "overflow\n  of\u{1b}[2J a block".into(),
-            ..GuardReport::default()
-        };
-        let text = GuardRun {
-            reports: 1,
-            told: vec![told],
-            ..run("fence", "mprotect")
-        }
-        .to_string();
-        assert!(
-            text.ends_with("  reports: 1\n    overflow\n      of [2J a block\n"),
-            "{text}"
-        );
+        let told = GuardReport { text: "overflow\n  of\u{1b}[2J a block".into(), ..GuardReport::default() };
+        let text = GuardRun { reports: 1, told: vec![told], ..run("fence", "mprotect") }.to_string();
+        assert!(text.ends_with("  reports: 1\n    overflow\n      of [2J a block\n"), "{text}");
     }
 
     #[test]
@@ -293,31 +181,18 @@ mod tests {
             scope: "object".into(),
             bytes: 128,
         };
-        let fail = FailRun {
-            plan: "nth=3".into(),
-            requests: 4,
-            refused: 1,
-            first: vec![first],
-            ..FailRun::default()
-        };
+        let fail = FailRun { plan: "nth=3".into(), requests: 4, refused: 1, first: vec![first], ..FailRun::default() };
         let text = fail.to_string();
         assert!(
-            text.starts_with("refused on purpose (nth=3): 1 of 4 requests\n  in vkCreateBuffer, command 9: 128 charged bytes"),
+            text.starts_with(
+                "refused on purpose (nth=3): 1 of 4 requests\n  in vkCreateBuffer, command 9: 128 charged bytes"
+            ),
             "{text}"
         );
-        assert!(
-            text.contains("of scope object, asked of the callbacks of VkBuffer\n"),
-            "{text}"
-        );
-        assert!(
-            text.ends_with("to its end all the same\n") && fail.ended_as_it_should(),
-            "{text}"
-        );
+        assert!(text.contains("of scope object, asked of the callbacks of VkBuffer\n"), "{text}");
+        assert!(text.ends_with("to its end all the same\n") && fail.ended_as_it_should(), "{text}");
         let of_program = fail.refusals().to_string();
-        assert!(
-            text.starts_with(&of_program) && !of_program.contains("to its end"),
-            "{of_program}"
-        );
+        assert!(text.starts_with(&of_program) && !of_program.contains("to its end"), "{of_program}");
         let ended = Some("vkCreateBuffer answered ERROR_UNKNOWN: ..".to_owned());
         assert!(!FailRun { ended, ..fail }.ended_as_it_should());
     }
@@ -332,17 +207,11 @@ mod tests {
         };
         assert!(!unmet.met_its_plan());
         assert!(
-            unmet.to_string().contains(
-                "requests have the numbers 0 to 3\n  those that asked: VkBuffer (object); names"
-            ),
+            unmet
+                .to_string()
+                .contains("requests have the numbers 0 to 3\n  those that asked: VkBuffer (object); names"),
             "{unmet}"
         );
-        assert!(
-            FailRun {
-                plan: "never".into(),
-                ..unmet
-            }
-            .met_its_plan()
-        );
+        assert!(FailRun { plan: "never".into(), ..unmet }.met_its_plan());
     }
 }

@@ -21,10 +21,7 @@ impl fmt::Display for Leaks {
             let numbers = self.stacks.iter().map(of);
             numbers.fold(0, u64::saturating_add)
         };
-        let (objects, blocks) = (
-            sum(|stack| stack.objects.live),
-            sum(|stack| stack.blocks.live),
-        );
+        let (objects, blocks) = (sum(|stack| stack.objects.live), sum(|stack| stack.blocks.live));
         let stacks = self.stacks.len() as u64;
         if self.stacks.iter().any(|stack| stack.objects.total > 0) {
             write!(
@@ -58,11 +55,7 @@ impl fmt::Display for Leaks {
             writeln!(f, "  and {more} more; the JSON lists all")?;
         }
         if self.lost > 0 {
-            writeln!(
-                f,
-                "  {} objects or blocks are not listed: no memory for their records",
-                self.lost
-            )?;
+            writeln!(f, "  {} objects or blocks are not listed: no memory for their records", self.lost)?;
         }
         self.peaks.iter().try_for_each(|peak| self.peak(f, peak))
     }
@@ -85,16 +78,9 @@ impl Leaks {
             frames.try_for_each(|frame| write!(f, "{frame}"))?;
         }
         let rest = peak.stacks.iter().skip(shown);
-        let rest = rest.fold((0_usize, 0_u64), |(number, sum), stack| {
-            (number + 1, sum.saturating_add(stack.bytes))
-        });
+        let rest = rest.fold((0_usize, 0_u64), |(number, sum), stack| (number + 1, sum.saturating_add(stack.bytes)));
         if rest.0 > 0 {
-            writeln!(
-                f,
-                "  and {} more ({}); the JSON lists all",
-                rest.0,
-                bytes(rest.1)
-            )?;
+            writeln!(f, "  and {} more ({}); the JSON lists all", rest.0, bytes(rest.1))?;
         }
         Ok(())
     }
@@ -123,10 +109,7 @@ impl Leaks {
         if !stack.oldest.is_empty() {
             writeln!(f, "     oldest: {}", stack.oldest_in_words())?;
         }
-        stack
-            .frames
-            .iter()
-            .try_for_each(|frame| write!(f, "{frame}"))
+        stack.frames.iter().try_for_each(|frame| write!(f, "{frame}"))
     }
 
     /// The growth of a stack in each interval, such as `+1 block (112 B) a round, in 3 of 3`; `None` without growth.
@@ -138,31 +121,18 @@ impl Leaks {
             (_, 1) => "frame".to_owned(),
             (_, frames) => format!("{frames} frames"),
         };
-        let rows: [(&str, &LeakCount); 2] =
-            [(&stack.kind, &stack.objects), ("blocks", &stack.blocks)];
-        let growing = rows
-            .into_iter()
-            .filter(|(_, count)| self.intervals > 0 && count.growth.count > 0);
+        let rows: [(&str, &LeakCount); 2] = [(&stack.kind, &stack.objects), ("blocks", &stack.blocks)];
+        let growing = rows.into_iter().filter(|(_, count)| self.intervals > 0 && count.growth.count > 0);
         let each = growing.map(|(kind, count)| {
-            let Growth {
-                count: more,
-                bytes: more_bytes,
-                grew,
-                ..
-            } = count.growth;
+            let Growth { count: more, bytes: more_bytes, grew, .. } = count.growth;
             let size = u64::try_from(more_bytes).ok().filter(|size| *size > 0);
-            let size = size.map_or(String::new(), |size| {
-                format!(" ({})", bytes(size / self.intervals))
-            });
+            let size = size.map_or(String::new(), |size| format!(" ({})", bytes(size / self.intervals)));
             let more = quotient(more.unsigned_abs(), self.intervals);
             let kind = match kind {
                 "blocks" if more == "1" => "block".into(),
                 kind => one_line(kind),
             };
-            format!(
-                "+{more} {kind}{size} a {interval}, in {grew} of {}",
-                self.intervals
-            )
+            format!("+{more} {kind}{size} a {interval}, in {grew} of {}", self.intervals)
         });
         let each: Vec<_> = each.collect();
         (!each.is_empty()).then(|| each.join("; "))
@@ -173,11 +143,7 @@ impl Leaks {
 fn quotient(number: u64, by: u64) -> String {
     let hundredths = u128::from(number) * 100 / u128::from(by.max(1));
     let (whole, part) = (hundredths / 100, hundredths % 100);
-    if part == 0 {
-        whole.to_string()
-    } else {
-        format!("{whole}.{part:02}")
-    }
+    if part == 0 { whole.to_string() } else { format!("{whole}.{part:02}") }
 }
 
 fn command_in_words(command: &str) -> String {
@@ -199,10 +165,7 @@ impl LeakStack {
                 0 => String::new(),
                 size => format!(" ({})", bytes(size)),
             };
-            parts.push(format!(
-                "{} of {} {kind} alive{size}",
-                objects.live, objects.total
-            ));
+            parts.push(format!("{} of {} {kind} alive{size}", objects.live, objects.total));
         }
         if blocks.live > 0 {
             let (live, s, size) = (blocks.live, plural(blocks.live), bytes(blocks.bytes));
@@ -215,7 +178,8 @@ impl LeakStack {
         }
     }
 
-    /// Its oldest objects: handles with names. Without objects its oldest blocks: sizes, with the name or the object of each.
+    /// Its oldest objects: handles with names. Without objects its oldest blocks: sizes, with the name or the object of
+    /// each.
     #[must_use]
     pub fn oldest_in_words(&self) -> String {
         let oldest = self.oldest.iter().map(|object| {
@@ -292,17 +256,7 @@ mod tests {
     use crate::report::LeakObject;
 
     fn count(live: u64, bytes: u64, total: u64, grown: i64) -> LeakCount {
-        LeakCount {
-            live,
-            bytes,
-            total,
-            growth: Growth {
-                count: grown,
-                bytes: grown * 4096,
-                grew: 990,
-                shrank: 0,
-            },
-        }
+        LeakCount { live, bytes, total, growth: Growth { count: grown, bytes: grown * 4096, grew: 990, shrank: 0 } }
     }
 
     #[test]

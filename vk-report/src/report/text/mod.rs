@@ -22,7 +22,8 @@ use folded::folded;
 const WIDTH: usize = 118;
 const WIDEST_NAME: usize = 40;
 
-const BYPASSING: &str = "(bypassing: malloc in Vulkan calls, and on threads that never call Vulkan, even the program's)";
+const BYPASSING: &str =
+    "(bypassing: malloc in Vulkan calls, and on threads that never call Vulkan, even the program's)";
 
 /// A report for a terminal; see [`Report::text`].
 #[derive(Clone, Copy, Debug)]
@@ -38,13 +39,7 @@ impl Report {
     /// This for a terminal, in some 120 columns: with each finding, or with their number only.
     #[must_use]
     pub const fn text(&self, all_findings: bool) -> Text<'_> {
-        Text {
-            report: self,
-            all_findings,
-            depth: 0,
-            width: usize::MAX,
-            all_rounds: false,
-        }
+        Text { report: self, all_findings, depth: 0, width: usize::MAX, all_rounds: false }
     }
 }
 
@@ -95,15 +90,11 @@ impl fmt::Display for Text<'_> {
         self.numbers(f)?;
         let sites = self.report.call_sites.as_ref();
         let sites = sites.filter(|_| self.depth > 0);
-        sites
-            .into_iter()
-            .try_for_each(|sites| call_sites::write(f, sites, self.depth))?;
+        sites.into_iter().try_for_each(|sites| call_sites::write(f, sites, self.depth))?;
         let report = self.report;
         let is_program = report.program.is_some();
         let leaks = report.leaks.iter();
-        leaks
-            .filter(|leaks| is_program || !leaks.stacks.is_empty())
-            .try_for_each(|leaks| leaks.fmt(f))?;
+        leaks.filter(|leaks| is_program || !leaks.stacks.is_empty()).try_for_each(|leaks| leaks.fmt(f))?;
         part(f, &report.device_memory)?;
         part(f, &report.defragmentation)?;
         findings::findings(f, report, (self.listed(), self.sentence_width()))?;
@@ -113,18 +104,14 @@ impl fmt::Display for Text<'_> {
             part(f, &report.fail.as_ref().map(FailRun::refusals))?;
             part(f, &report.callback_coverage)?;
             return match &report.callback_coverage {
-                Some(coverage) if coverage.absent.is_none() => {
-                    paragraph(f, "", BYPASSING, self.sentence_width())
-                }
+                Some(coverage) if coverage.absent.is_none() => paragraph(f, "", BYPASSING, self.sentence_width()),
                 _ => Ok(()),
             };
         }
         part(f, &report.fail)?;
         part(f, &report.callback_coverage)?;
         let faults = report.faults();
-        faults
-            .iter()
-            .try_for_each(|fault| guard::listed(f, "not as expected: ", fault))
+        faults.iter().try_for_each(|fault| guard::listed(f, "not as expected: ", fault))
     }
 }
 
@@ -137,9 +124,7 @@ impl Text<'_> {
         let report = self.report;
         fmt::Display::fmt(&report.source, f)?;
         let environment = report.environment.iter().flat_map(RunEnvironment::lines);
-        environment
-            .into_iter()
-            .try_for_each(|line| writeln!(f, "{line}"))?;
+        environment.into_iter().try_for_each(|line| writeln!(f, "{line}"))?;
         for note in report.notes() {
             paragraph(f, "note: ", &note, self.sentence_width())?;
         }
@@ -149,14 +134,8 @@ impl Text<'_> {
         if report.phases.is_empty() && report.peak_bytes == 0 {
             writeln!(f, "\nno requests at all")?;
         } else if !report.phases.is_empty() {
-            let fullest = title_of(&report.phases, &report.fullest_phase, |phase| {
-                phase.live_bytes
-            });
-            writeln!(
-                f,
-                "\ncontexts, live at the end of the phase \"{}\", when they held most:",
-                one_line(&fullest)
-            )?;
+            let fullest = title_of(&report.phases, &report.fullest_phase, |phase| phase.live_bytes);
+            writeln!(f, "\ncontexts, live at the end of the phase \"{}\", when they held most:", one_line(&fullest))?;
             self.contexts(f)?;
             writeln!(f, "  {}", report.source.bytes_note())?;
             if report.contexts.iter().any(|row| row.peak_slack > 0) {
@@ -167,18 +146,11 @@ impl Text<'_> {
             }
             writeln!(f, "\nphases, live at the end of each:")?;
             self.phases(f)?;
-            let slack = if report.peak_slack == 0 {
-                "exact".to_owned()
-            } else {
-                format!("+-{} bytes", report.peak_slack)
-            };
+            let slack =
+                if report.peak_slack == 0 { "exact".to_owned() } else { format!("+-{} bytes", report.peak_slack) };
             let peak_phase = title_of(&report.phases, &report.peak_phase, |phase| phase.peak_bytes);
             let (short, phase) = (bytes(report.peak_bytes), one_line(&peak_phase));
-            writeln!(
-                f,
-                "\npeak: {short} ({} bytes, {slack}) in the phase \"{phase}\"",
-                report.peak_bytes
-            )?;
+            writeln!(f, "\npeak: {short} ({} bytes, {slack}) in the phase \"{phase}\"", report.peak_bytes)?;
         }
         if report.leftovers.is_empty() {
             writeln!(f, "leftovers: none, every block was freed")?;
@@ -204,16 +176,7 @@ impl Text<'_> {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Driver {
-                name,
-                version,
-                device,
-                seed,
-                rounds,
-                commands,
-                comparisons,
-                objects,
-            } => {
+            Self::Driver { name, version, device, seed, rounds, commands, comparisons, objects } => {
                 writeln!(f, "driver: {} {}", one_line(name), one_line(version))?;
                 let made: u64 = objects.iter().map(|(_, number)| u64::from(*number)).sum();
                 let plural = plural((*rounds).into());
@@ -223,17 +186,9 @@ impl fmt::Display for Source {
                     "workload: {rounds} round{plural} with seed {seed}: {made} objects of {} kinds, ",
                     objects.len()
                 )?;
-                writeln!(
-                    f,
-                    "{commands} commands, {comparisons} results read back and right"
-                )
+                writeln!(f, "{commands} commands, {comparisons} results read back and right")
             }
-            Self::Trace {
-                file,
-                driver,
-                no_driver,
-                lines,
-            } => {
+            Self::Trace { file, driver, no_driver, lines } => {
                 let file = one_line(file);
                 writeln!(f, "trace: {file}")?;
                 if let Some(reason) = no_driver {
@@ -253,19 +208,9 @@ impl fmt::Display for Source {
 
 impl Text<'_> {
     fn contexts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (used, unused): (Vec<_>, Vec<_>) = self
-            .report
-            .contexts
-            .iter()
-            .partition(|row| row.group || row.total_blocks > 0);
-        let name = |row: &ContextRow| {
-            format!(
-                "{:indent$}{}",
-                "",
-                one_line(&row.name),
-                indent = row.steps() * 2
-            )
-        };
+        let (used, unused): (Vec<_>, Vec<_>) =
+            self.report.contexts.iter().partition(|row| row.group || row.total_blocks > 0);
+        let name = |row: &ContextRow| format!("{:indent$}{}", "", one_line(&row.name), indent = row.steps() * 2);
         let rows: Vec<_> = used.into_iter().map(|row| (name(row), row)).collect();
         let names = name_width(&rows, "context".len());
         let columns = ContextRow::columns();
@@ -288,11 +233,7 @@ impl Text<'_> {
         if folded.hidden == 0 {
             return Ok(());
         }
-        writeln!(
-            f,
-            "  {} rounds with {} phases are folded; --all-rounds shows them",
-            folded.rounds, folded.hidden
-        )
+        writeln!(f, "  {} rounds with {} phases are folded; --all-rounds shows them", folded.rounds, folded.hidden)
     }
 }
 
@@ -306,20 +247,16 @@ pub(super) fn plural(number: u64) -> &'static str {
 }
 
 fn scopes_in_words(f: &mut fmt::Formatter<'_>, by_scope: &ByScope) -> fmt::Result {
-    let held = Scope::ALL
-        .into_iter()
-        .filter(|scope| by_scope.get(*scope) > 0);
-    let words: Vec<_> = held
-        .map(|scope| format!("{} of scope {scope}", by_scope.get(scope)))
-        .collect();
+    let held = Scope::ALL.into_iter().filter(|scope| by_scope.get(*scope) > 0);
+    let words: Vec<_> = held.map(|scope| format!("{} of scope {scope}", by_scope.get(scope))).collect();
     match words.is_empty() {
         true => writeln!(f),
         false => writeln!(f, " ({})", words.join(", ")),
     }
 }
 
-/// The text without control characters: names from drivers, files and the system must not break a line, control the terminal, or reorder
-/// text.
+/// The text without control characters: names from drivers, files and the system must not break a line, control the
+/// terminal, or reorder text.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     text.replace(steers, " ")
@@ -328,14 +265,13 @@ pub fn one_line(text: &str) -> String {
 /// Whether the character breaks a line, controls the terminal, or reorders the text behind it.
 #[must_use]
 pub fn steers(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 const MIN_SENTENCE: usize = 24;
 
-/// Writes `text` behind `head`, in lines of at most `width` characters that are broken at spaces and set in as far as `head` is long. An
-/// empty text has no line.
+/// Writes `text` behind `head`, in lines of at most `width` characters that are broken at spaces and set in as far as
+/// `head` is long. An empty text has no line.
 ///
 /// # Errors
 /// The formatter's.

@@ -20,27 +20,13 @@ struct ProgramRow {
 }
 
 impl Text<'_> {
-    pub(super) fn program(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        program: &ProgramAccounts,
-    ) -> fmt::Result {
-        let rows = rows(
-            program,
-            self.report.vulkan_memory.as_deref().unwrap_or_default(),
-        );
+    pub(super) fn program(&self, f: &mut fmt::Formatter<'_>, program: &ProgramAccounts) -> fmt::Result {
+        let rows = rows(program, self.report.vulkan_memory.as_deref().unwrap_or_default());
         let rows: Vec<_> = rows.iter().map(|(name, row)| (name.clone(), row)).collect();
-        let of = |place: usize,
-                  name,
-                  width,
-                  rank,
-                  cell: fn(u64) -> Cell,
-                  numbers: fn(&ProgramRow) -> [u64; 3]| {
-            column((name, width, rank), move |row: &ProgramRow| {
-                match row.is_heading {
-                    true => Cell::Text(String::new()),
-                    false => cell(numbers(row).get(place).copied().unwrap_or_default()),
-                }
+        let of = |place: usize, name, width, rank, cell: fn(u64) -> Cell, numbers: fn(&ProgramRow) -> [u64; 3]| {
+            column((name, width, rank), move |row: &ProgramRow| match row.is_heading {
+                true => Cell::Text(String::new()),
+                false => cell(numbers(row).get(place).copied().unwrap_or_default()),
             })
         };
         let of_bytes = |place, name, rank| of(place, name, 10, rank, Cell::Bytes, |row| row.bytes);
@@ -53,17 +39,11 @@ impl Text<'_> {
             of_counts(1, "objects", 4),
             // What a program left behind is what its reader looks for.
             of_counts(2, "alive", 0),
-            column(("", 1, 0), |row: &ProgramRow| {
-                Cell::Text(row.remark.clone())
-            }),
+            column(("", 1, 0), |row: &ProgramRow| Cell::Text(row.remark.clone())),
         ];
         writeln!(f)?;
         // A heading has the columns of numbers for itself.
-        let named: Vec<_> = rows
-            .iter()
-            .filter(|(_, row)| !row.is_heading)
-            .cloned()
-            .collect();
+        let named: Vec<_> = rows.iter().filter(|(_, row)| !row.is_heading).cloned().collect();
         let names = name_width(&named, "context".len());
         columns::write(f, ("context", names), &rows, &columns, self.width)?;
         if let Some(all) = program.all {
@@ -113,22 +93,13 @@ fn rows(program: &ProgramAccounts, memory: &[VulkanMemory]) -> Vec<(String, Prog
 
 fn heading(name: String) -> (String, ProgramRow) {
     let is_heading = true;
-    (
-        name,
-        ProgramRow {
-            is_heading,
-            ..ProgramRow::default()
-        },
-    )
+    (name, ProgramRow { is_heading, ..ProgramRow::default() })
 }
 
 fn of_kind(indent: usize, kind: &KindAccounts) -> (String, ProgramRow) {
     let remark = match kind.foreign_commands {
         0 => String::new(),
-        commands => format!(
-            " ({commands} command{} with callbacks of the program)",
-            plural(commands)
-        ),
+        commands => format!(" ({commands} command{} with callbacks of the program)", plural(commands)),
     };
     let row = ProgramRow {
         bytes: [kind.live_bytes, kind.peak_bytes, kind.total_bytes],
@@ -160,12 +131,9 @@ fn of_device(memory: &VulkanMemory) -> Vec<(String, ProgramRow)> {
     });
     let driver = memory.driver.iter().flat_map(|driver| {
         let kinds = driver.kinds.iter();
-        let kinds =
-            kinds.map(|(kind, of)| row(format!("the driver's, for {}", one_line(kind)), of));
-        let is_stale =
-            driver.free_events == 0 && driver.kinds.iter().any(|(_, of)| of.live_blocks > 0);
-        let stale =
-            "    the driver has reported no end of its own memory: what is live may be gone";
+        let kinds = kinds.map(|(kind, of)| row(format!("the driver's, for {}", one_line(kind)), of));
+        let is_stale = driver.free_events == 0 && driver.kinds.iter().any(|(_, of)| of.live_blocks > 0);
+        let stale = "    the driver has reported no end of its own memory: what is live may be gone";
         kinds.chain(is_stale.then(|| heading(stale.to_owned())))
     });
     let uses = memory.uses.iter();
@@ -180,14 +148,7 @@ fn of_device(memory: &VulkanMemory) -> Vec<(String, ProgramRow)> {
 }
 
 pub(super) fn source(f: &mut fmt::Formatter<'_>, source: &Source) -> fmt::Result {
-    let Source::Program {
-        arguments,
-        process,
-        commands,
-        layers_below,
-        ..
-    } = source
-    else {
+    let Source::Program { arguments, process, commands, layers_below, .. } = source else {
         return Ok(());
     };
     writeln!(
@@ -204,11 +165,7 @@ pub(super) fn source(f: &mut fmt::Formatter<'_>, source: &Source) -> fmt::Result
         return Ok(());
     }
     let below: Vec<_> = layers_below.iter().map(|layer| one_line(layer)).collect();
-    writeln!(
-        f,
-        "layers below, whose own objects count and are judged as the driver's: {}",
-        below.join(", ")
-    )
+    writeln!(f, "layers below, whose own objects count and are judged as the driver's: {}", below.join(", "))
 }
 
 #[cfg(test)]
@@ -236,17 +193,10 @@ mod tests {
             foreign_commands: 3,
             ..KindAccounts::default()
         };
-        let instance = InstanceAccounts {
-            kinds: vec![of_instance],
-            devices: vec![device],
-            ..InstanceAccounts::default()
-        };
+        let instance =
+            InstanceAccounts { kinds: vec![of_instance], devices: vec![device], ..InstanceAccounts::default() };
         Report {
-            program: Some(ProgramAccounts {
-                instances: vec![instance],
-                has_ended: true,
-                ..ProgramAccounts::default()
-            }),
+            program: Some(ProgramAccounts { instances: vec![instance], has_ended: true, ..ProgramAccounts::default() }),
             vulkan_memory: Some(vec![memory]),
             ..Report::of_stacks(7, 9, &Leaks::default())
         }
@@ -273,11 +223,7 @@ mod tests {
             refusals: 2,
             ..VulkanMemoryRow::default()
         };
-        let memory = VulkanMemory {
-            heaps: vec![heap],
-            lost_blocks: 4,
-            ..VulkanMemory::default()
-        };
+        let memory = VulkanMemory { heaps: vec![heap], lost_blocks: 4, ..VulkanMemory::default() };
         let report = report(vec![buffers], memory);
         let shown = format!("\n{}", table(&report, usize::MAX));
         let expected = "

@@ -25,11 +25,12 @@ const MAX_VECS: usize = 12;
 
 /// Runs the program in `bytes` over a root of its own.
 ///
-/// Operations: children (with and without scope, label, budget, allocator of their own), allocate, grow, shrink, free, all on any
-/// context, through the owner or a handle, here or on a thread that ends; handles cloned and dropped; vectors pushed, shrunk and
-/// dropped; owners closed and dropped in any order; the root closed too early. Checks after each operation that it succeeded
-/// exactly when it must, and that a refusal says truly why; every few operations and at the end that the account of every context, the
-/// sums of the tree and the witness under the root equal the model, scope by scope.
+/// Operations: children (with and without scope, label, budget, allocator of their own), allocate, grow, shrink, free,
+/// all on any context, through the owner or a handle, here or on a thread that ends; handles cloned and dropped;
+/// vectors pushed, shrunk and dropped; owners closed and dropped in any order; the root closed too early. Checks after
+/// each operation that it succeeded exactly when it must, and that a refusal says truly why; every few operations and
+/// at the end that the account of every context, the sums of the tree and the witness under the root equal the model,
+/// scope by scope.
 ///
 /// # Panics
 /// When the contexts and the model disagree.
@@ -37,7 +38,8 @@ pub(crate) fn context_tree(bytes: &[u8]) -> Ran {
     decoded(bytes, false)
 }
 
-/// As [`context_tree`], and each request of the backing uses the context that the operation is about: blocks, children and accounts.
+/// As [`context_tree`], and each request of the backing uses the context that the operation is about: blocks, children
+/// and accounts.
 ///
 /// # Panics
 /// As [`context_tree`].
@@ -50,18 +52,9 @@ fn decoded(bytes: &[u8], reenters: bool) -> Ran {
     let limit = |bytes, exact| Some(BudgetSpec { bytes, exact });
     let root = match bytes.next().unwrap_or(0) % 4 {
         0 => ContextSpec::default(),
-        1 => ContextSpec {
-            scope: Some(Scope::Device),
-            ..ContextSpec::default()
-        },
-        2 => ContextSpec {
-            budget: limit(1 << 20, false),
-            ..ContextSpec::default()
-        },
-        _ => ContextSpec {
-            budget: limit(40_000, true),
-            ..ContextSpec::default()
-        },
+        1 => ContextSpec { scope: Some(Scope::Device), ..ContextSpec::default() },
+        2 => ContextSpec { budget: limit(1 << 20, false), ..ContextSpec::default() },
+        _ => ContextSpec { budget: limit(40_000, true), ..ContextSpec::default() },
     };
     run(root, reenters, |program| program.decode(&mut bytes))
 }
@@ -86,15 +79,11 @@ fn run(
     let witnesses = [(); 2].map(|()| HookedAllocator::new(RecordingAllocator::system()));
     let mut ran = Ran::default();
     // SAFETY: the witness outlives the root, which `finish` closes.
-    let context = unsafe { Context::root(&witnesses[0], root.options("root")) }
-        .expect("the system has memory for a root");
+    let context =
+        unsafe { Context::root(&witnesses[0], root.options("root")) }.expect("the system has memory for a root");
     let side = Side::new();
     let tree = Tree::new(context, root.budget, &witnesses, reenters.then_some(&side));
-    let mut program = TreeProgram {
-        tree,
-        blocks: Vec::new(),
-        vecs: Vec::new(),
-    };
+    let mut program = TreeProgram { tree, blocks: Vec::new(), vecs: Vec::new() };
     with_hook(1, &|_| side.visit(), || {
         while let Some(operation) = next(&program) {
             let succeeded = operation.is_some_and(|operation| program.perform(operation));
@@ -147,37 +136,19 @@ impl TreeProgram<'_> {
                 let (which, layout) = (bytes.below(MAX_BLOCKS)?, bytes.layout()?);
                 place(which, self.blocks.len()).map(|block| TreeOperation::Resize { block, layout })
             }
-            number @ 15..=19 => place(bytes.below(MAX_BLOCKS)?, self.blocks.len()).map(|block| {
-                TreeOperation::Free {
-                    block,
-                    elsewhere: number == 19,
-                }
-            }),
-            20 => self
-                .tree
-                .pick(bytes)?
-                .map(|to| TreeOperation::AddHandle { to }),
-            21 => self
-                .tree
-                .pick(bytes)?
-                .map(|to| TreeOperation::DropHandle { to }),
-            22 => self
-                .tree
-                .pick(bytes)?
-                .map(|of| TreeOperation::NewVec { of }),
+            number @ 15..=19 => place(bytes.below(MAX_BLOCKS)?, self.blocks.len())
+                .map(|block| TreeOperation::Free { block, elsewhere: number == 19 }),
+            20 => self.tree.pick(bytes)?.map(|to| TreeOperation::AddHandle { to }),
+            21 => self.tree.pick(bytes)?.map(|to| TreeOperation::DropHandle { to }),
+            22 => self.tree.pick(bytes)?.map(|of| TreeOperation::NewVec { of }),
             23..=26 => {
                 let (which, count) = (bytes.below(MAX_VECS)?, bytes.next()? % 8);
                 place(which, self.vecs.len()).map(|vec| TreeOperation::Push { vec, count })
             }
-            27 => place(bytes.below(MAX_VECS)?, self.vecs.len())
-                .map(|vec| TreeOperation::EmptyVec { vec }),
-            28 => place(bytes.below(MAX_VECS)?, self.vecs.len())
-                .map(|vec| TreeOperation::DropVec { vec }),
+            27 => place(bytes.below(MAX_VECS)?, self.vecs.len()).map(|vec| TreeOperation::EmptyVec { vec }),
+            28 => place(bytes.below(MAX_VECS)?, self.vecs.len()).map(|vec| TreeOperation::DropVec { vec }),
             29 => match self.tree.pick(bytes)? {
-                Some(context) => Some(TreeOperation::End {
-                    context,
-                    how: bytes.next()?,
-                }),
+                Some(context) => Some(TreeOperation::End { context, how: bytes.next()? }),
                 None => None,
             },
             30 => Some(TreeOperation::CloseRootTooEarly),
@@ -187,45 +158,25 @@ impl TreeProgram<'_> {
 
     fn decode_child(&self, of: usize, bytes: &mut Bytes<'_>) -> Option<TreeOperation> {
         let kind = bytes.next()?;
-        let scope = if kind & 1 != 0 {
-            Some(bytes.scope()?)
-        } else {
-            None
-        };
+        let scope = if kind & 1 != 0 { Some(bytes.scope()?) } else { None };
         let limit = match kind >> 2 & 3 {
             2 => Some(u64::from(bytes.next()?) << 6),
             3 => Some(u64::from(bytes.next()?) << 10),
             _ => None,
         };
-        let budget = limit.map(|bytes| BudgetSpec {
-            bytes,
-            exact: kind & 16 != 0,
-        });
+        let budget = limit.map(|bytes| BudgetSpec { bytes, exact: kind & 16 != 0 });
         let label = if kind & 2 != 0 { LABEL } else { "" };
         Some(TreeOperation::Child {
             of,
-            spec: ContextSpec {
-                scope,
-                label,
-                budget,
-                own_allocator: kind & 0xE0 == 0xE0,
-            },
+            spec: ContextSpec { scope, label, budget, own_allocator: kind & 0xE0 == 0xE0 },
         })
     }
 
     /// One operation; whether it did what it says.
     fn perform(&mut self, operation: TreeOperation) -> bool {
         match operation {
-            TreeOperation::Child { of, spec } => {
-                self.tree.contexts() < MAX_CONTEXTS && self.tree.child(of, &spec)
-            }
-            TreeOperation::Allocate {
-                from,
-                layout,
-                scope,
-                zeroed,
-                elsewhere,
-            } => {
+            TreeOperation::Child { of, spec } => self.tree.contexts() < MAX_CONTEXTS && self.tree.child(of, &spec),
+            TreeOperation::Allocate { from, layout, scope, zeroed, elsewhere } => {
                 if self.blocks.len() >= MAX_BLOCKS {
                     self.free(0, false);
                 }
@@ -261,26 +212,13 @@ impl TreeProgram<'_> {
         }
     }
 
-    fn allocate(
-        &mut self,
-        at: usize,
-        layout: Layout,
-        scope: Scope,
-        zeroed: bool,
-        elsewhere: bool,
-    ) -> bool {
+    fn allocate(&mut self, at: usize, layout: Layout, scope: Scope, zeroed: bool, elsewhere: bool) -> bool {
         let owner = self.tree.owner(at);
         self.tree.aim(at, &owner);
         // The reason is the refused thread's to ask for.
         let take = |owner: &ContextHandle| {
-            let taken = if zeroed {
-                owner.allocate_zeroed(layout, scope)
-            } else {
-                owner.allocate(layout, scope)
-            };
-            taken
-                .map(things::SentHandle)
-                .map_err(|_| owner.refusal(layout, scope))
+            let taken = if zeroed { owner.allocate_zeroed(layout, scope) } else { owner.allocate(layout, scope) };
+            taken.map(things::SentHandle).map_err(|_| owner.refusal(layout, scope))
         };
         let taken = if elsewhere {
             thread::scope(|threads| threads.spawn(|| take(&owner)).join().expect("no panic"))
@@ -291,25 +229,18 @@ impl TreeProgram<'_> {
         let fits = size == 0 || self.tree.fits(at, size);
         match taken {
             Ok(things::SentHandle(start)) => {
-                assert!(
-                    fits,
-                    "{size} bytes of {scope} from context {at}, although they do not fit"
-                );
+                assert!(fits, "{size} bytes of {scope} from context {at}, although they do not fit");
                 if size > 0 {
                     self.tree.took(at, scope, size, 1);
                 }
-                self.blocks
-                    .push(TreeBlock::new(at, owner, start, layout, scope, zeroed));
+                self.blocks.push(TreeBlock::new(at, owner, start, layout, scope, zeroed));
                 true
             }
             Err(error) => {
                 if elsewhere && fits {
                     self.tree.check_early_refusal(at, size, error);
                 } else {
-                    assert!(
-                        !fits,
-                        "{size} bytes of {scope} from context {at}: {error:?}"
-                    );
+                    assert!(!fits, "{size} bytes of {scope} from context {at}: {error:?}");
                     self.tree.check_reason(at, size, elsewhere, error);
                 }
                 drop(owner);
@@ -322,18 +253,10 @@ impl TreeProgram<'_> {
     fn resize(&mut self, which: usize, layout: Layout) -> bool {
         let block = &mut self.blocks[which];
         self.tree.aim(block.context, block.owner());
-        let (at, scope, old, new) = (
-            block.context,
-            block.scope,
-            block.layout.size() as u64,
-            layout.size() as u64,
-        );
+        let (at, scope, old, new) = (block.context, block.scope, block.layout.size() as u64, layout.size() as u64);
         let should = new <= old || self.tree.fits(at, new - old);
         let done = block.resize(layout);
-        assert_eq!(
-            done, should,
-            "{old} to {new} bytes of {scope} from context {at}"
-        );
+        assert_eq!(done, should, "{old} to {new} bytes of {scope} from context {at}");
         if done {
             self.tree.resized(at, scope, old, new);
         }
@@ -345,8 +268,7 @@ impl TreeProgram<'_> {
         self.tree.aim(block.context, block.owner());
         let (at, scope, size) = (block.context, block.scope, block.layout.size() as u64);
         if elsewhere {
-            thread::scope(|threads| threads.spawn(move || block.free()).join())
-                .expect("freeing does not panic");
+            thread::scope(|threads| threads.spawn(move || block.free()).join()).expect("freeing does not panic");
         } else {
             block.free();
         }
@@ -363,13 +285,9 @@ impl TreeProgram<'_> {
         for value in 0..=count {
             let old = vec.capacity();
             let pushed = vec.try_push(u64::from(value));
-            self.tree
-                .resized(at, scope, 8 * old as u64, 8 * vec.capacity() as u64);
+            self.tree.resized(at, scope, 8 * old as u64, 8 * vec.capacity() as u64);
             if pushed.is_err() {
-                assert!(
-                    self.tree.may_refuse(at),
-                    "a push was refused by an open context without a budget"
-                );
+                assert!(self.tree.may_refuse(at), "a push was refused by an open context without a budget");
                 return false;
             }
         }
@@ -381,8 +299,7 @@ impl TreeProgram<'_> {
         self.tree.aim(*at, vec.allocator());
         let old = vec.capacity();
         *vec = TryVec::new_in(vec.allocator().clone());
-        self.tree
-            .resized(*at, self.tree.scope(*at), 8 * old as u64, 0);
+        self.tree.resized(*at, self.tree.scope(*at), 8 * old as u64, 0);
         true
     }
 

@@ -4,9 +4,7 @@ mod budgets;
 
 use std::collections::BTreeMap;
 
-use alloc_core::{
-    CloseError, Context, ContextHandle, ContextId, HostError, Outstanding, Scope, ScopeUsage, Usage,
-};
+use alloc_core::{CloseError, Context, ContextHandle, ContextId, HostError, Outstanding, Scope, ScopeUsage, Usage};
 
 use super::is_refusal;
 use super::operation::{BudgetSpec, ContextSpec};
@@ -62,14 +60,7 @@ impl<'a> Tree<'a> {
         let (scope, record) = (root.scope(), root.usage().total().live_bytes);
         let mut nodes = BTreeMap::new();
         nodes.insert(0, TreeNode::new(root, None, scope, limit, 0, 0));
-        let mut tree = Self {
-            nodes,
-            made: 1,
-            witnesses,
-            side,
-            record,
-            gone: Default::default(),
-        };
+        let mut tree = Self { nodes, made: 1, witnesses, side, record, gone: Default::default() };
         tree.took(0, scope, record, 1);
         tree
     }
@@ -86,11 +77,7 @@ impl<'a> Tree<'a> {
     pub(super) fn pick(&self, bytes: &mut Bytes<'_>) -> Option<Option<usize>> {
         let which = bytes.below(self.nodes.len())?;
         let chosen = self.nodes.iter().nth(which);
-        Some(
-            chosen
-                .filter(|(_, node)| node.owner.is_some() || !node.handles.is_empty())
-                .map(|(at, _)| *at),
-        )
+        Some(chosen.filter(|(_, node)| node.owner.is_some() || !node.handles.is_empty()).map(|(at, _)| *at))
     }
 
     /// A handle for the program to keep.
@@ -133,23 +120,9 @@ impl<'a> Tree<'a> {
         };
         match parent.child_with(options) {
             Ok(child) => {
-                assert!(
-                    should,
-                    "a child of context {at} although its record does not fit"
-                );
-                let witness = if spec.own_allocator {
-                    1
-                } else {
-                    self.nodes[&at].witness
-                };
-                let node = TreeNode::new(
-                    child,
-                    Some(at),
-                    spec.scope.unwrap_or(home),
-                    spec.budget,
-                    label,
-                    witness,
-                );
+                assert!(should, "a child of context {at} although its record does not fit");
+                let witness = if spec.own_allocator { 1 } else { self.nodes[&at].witness };
+                let node = TreeNode::new(child, Some(at), spec.scope.unwrap_or(home), spec.budget, label, witness);
                 self.nodes.insert(self.made, node);
                 self.made += 1;
                 self.took(at, home, self.record, 1);
@@ -159,10 +132,7 @@ impl<'a> Tree<'a> {
                 true
             }
             Err(error) => {
-                assert!(
-                    !should,
-                    "no child of context {at} although its record fits: {error}"
-                );
+                assert!(!should, "no child of context {at} although its record fits: {error}");
                 if label > 0 && self.fits(at, self.record) {
                     // The record was taken, and given back when the label was refused.
                     self.took(at, home, self.record, 1);
@@ -185,11 +155,7 @@ impl<'a> Tree<'a> {
             self.node(number).closed = true;
         }
         match how % 3 {
-            0 => assert_eq!(
-                owner.close(),
-                expected,
-                "outstanding when context {at} was closed"
-            ),
+            0 => assert_eq!(owner.close(), expected, "outstanding when context {at} was closed"),
             1 => drop(owner),
             _ => std::thread::scope(|threads| threads.spawn(move || drop(owner)).join())
                 .expect("dropping does not panic"),
@@ -213,14 +179,7 @@ impl<'a> Tree<'a> {
 
     /// Ends everything, the newest first, and closes the root. Nothing may be left.
     pub(super) fn finish(mut self) {
-        for at in self
-            .nodes
-            .keys()
-            .copied()
-            .rev()
-            .filter(|at| *at != 0)
-            .collect::<Vec<_>>()
-        {
+        for at in self.nodes.keys().copied().rev().filter(|at| *at != 0).collect::<Vec<_>>() {
             // It may have gone with its last child.
             if let Some(node) = self.nodes.get_mut(&at) {
                 node.handles.clear();
@@ -268,16 +227,13 @@ impl<'a> Tree<'a> {
 
     /// Whether context `at` may refuse at all.
     pub(super) fn may_refuse(&self, at: usize) -> bool {
-        let budgeted = std::iter::successors(Some(at), |at| self.nodes[at].parent)
-            .any(|at| self.nodes[&at].limit.is_some());
+        let budgeted =
+            std::iter::successors(Some(at), |at| self.nodes[at].parent).any(|at| self.nodes[&at].limit.is_some());
         self.nodes[&at].closed || budgeted
     }
 
     pub(super) fn check_refusal(&self, at: usize, error: HostError) {
-        assert!(
-            is_refusal(error, self.nodes[&at].closed),
-            "context {at} refused: {error}"
-        );
+        assert!(is_refusal(error, self.nodes[&at].closed), "context {at} refused: {error}");
     }
 
     // --- what the backing does meanwhile ---
@@ -343,50 +299,26 @@ impl<'a> Tree<'a> {
                     "context {at}, scope {scope}"
                 );
                 let peak = usage.scope(scope).peak_bytes + usage.scope(scope).peak_slack;
-                assert!(
-                    peak >= node.counts[scope.index()].live_bytes,
-                    "context {at}, scope {scope}: peak {peak}"
-                );
+                assert!(peak >= node.counts[scope.index()].live_bytes, "context {at}, scope {scope}: peak {peak}");
             }
             if let Some(limit) = node.limit {
                 let live = self.live_below(*at);
-                assert!(
-                    live <= limit.bytes.max(self.record),
-                    "context {at} holds {live} bytes under {limit:?}"
-                );
+                assert!(live <= limit.bytes.max(self.record), "context {at} holds {live} bytes under {limit:?}");
             }
         }
-        for (witness, sums) in self
-            .witnesses
-            .iter()
-            .map(HookedAllocator::inner)
-            .zip(of_witness)
-        {
+        for (witness, sums) in self.witnesses.iter().map(HookedAllocator::inner).zip(of_witness) {
             for (scope, sum) in Scope::ALL.into_iter().zip(sums) {
                 let seen = witness.scope(scope);
                 let counts = (seen.live_bytes, seen.live_blocks);
-                assert_eq!(
-                    counts,
-                    (sum.live_bytes, sum.live_blocks),
-                    "what the witness saw of scope {scope}"
-                );
+                assert_eq!(counts, (sum.live_bytes, sum.live_blocks), "what the witness saw of scope {scope}");
             }
         }
-        let root = self.nodes[&0]
-            .owner
-            .as_ref()
-            .expect("the root is closed last");
+        let root = self.nodes[&0].owner.as_ref().expect("the root is closed last");
         let all = root.subtree_usage();
         for scope in Scope::ALL {
             let mut sum = self.gone[scope.index()];
-            self.nodes
-                .values()
-                .for_each(|node| sum.add(&node.counts[scope.index()]));
-            assert_eq!(
-                TreeCounts::of(all.scope(scope)),
-                sum,
-                "the whole tree, scope {scope}"
-            );
+            self.nodes.values().for_each(|node| sum.add(&node.counts[scope.index()]));
+            assert_eq!(TreeCounts::of(all.scope(scope)), sum, "the whole tree, scope {scope}");
         }
     }
 
@@ -397,11 +329,7 @@ impl<'a> Tree<'a> {
         for number in &below {
             let node = &self.nodes[number];
             left.bytes += node.live();
-            left.blocks += node
-                .counts
-                .iter()
-                .map(|counts| counts.live_blocks)
-                .sum::<u64>();
+            left.blocks += node.counts.iter().map(|counts| counts.live_blocks).sum::<u64>();
             left.handles += node.handles.len() as u64 + node.held;
             let record_is_below = *number != at || node.parent.is_none();
             if record_is_below {
@@ -440,11 +368,7 @@ impl<'a> Tree<'a> {
                 return;
             };
             for (gone, counts) in self.gone.iter_mut().zip(&node.counts) {
-                assert_eq!(
-                    (counts.live_bytes, counts.live_blocks),
-                    (0, 0),
-                    "context {at} is gone with blocks live"
-                );
+                assert_eq!((counts.live_bytes, counts.live_blocks), (0, 0), "context {at} is gone with blocks live");
                 gone.add(counts);
             }
             if let Some(parent) = node.parent {
@@ -459,9 +383,7 @@ impl<'a> Tree<'a> {
     }
 
     fn node(&mut self, at: usize) -> &mut TreeNode {
-        self.nodes
-            .get_mut(&at)
-            .unwrap_or_else(|| panic!("the model lost context {at}"))
+        self.nodes.get_mut(&at).unwrap_or_else(|| panic!("the model lost context {at}"))
     }
 }
 
@@ -491,19 +413,12 @@ impl TreeNode {
     }
 
     fn a_handle(&self) -> ContextHandle {
-        let handle = self
-            .owner
-            .as_ref()
-            .map(Context::handle)
-            .or_else(|| self.handles.first().cloned());
+        let handle = self.owner.as_ref().map(Context::handle).or_else(|| self.handles.first().cloned());
         handle.expect("picked for having an owner or a handle")
     }
 
     fn usage(&self) -> Option<Usage> {
-        self.owner
-            .as_ref()
-            .map(|owner| owner.usage())
-            .or_else(|| self.handles.first().map(ContextHandle::usage))
+        self.owner.as_ref().map(|owner| owner.usage()).or_else(|| self.handles.first().map(ContextHandle::usage))
     }
 
     fn live(&self) -> u64 {
@@ -513,19 +428,8 @@ impl TreeNode {
 
 impl TreeCounts {
     fn of(usage: ScopeUsage) -> Self {
-        let ScopeUsage {
-            live_bytes,
-            live_blocks,
-            total_bytes,
-            total_blocks,
-            ..
-        } = usage;
-        Self {
-            live_bytes,
-            live_blocks,
-            total_bytes,
-            total_blocks,
-        }
+        let ScopeUsage { live_bytes, live_blocks, total_bytes, total_blocks, .. } = usage;
+        Self { live_bytes, live_blocks, total_bytes, total_blocks }
     }
 
     /// Allocated, and freed again.

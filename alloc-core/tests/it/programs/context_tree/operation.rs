@@ -20,51 +20,21 @@ pub(super) struct BudgetSpec {
     pub(super) exact: bool,
 }
 
-/// Contexts by their number in the order that they were made, blocks and vectors by their place among those that are there.
+/// Contexts by their number in the order that they were made, blocks and vectors by their place among those that are
+/// there.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TreeOperation {
-    Child {
-        of: usize,
-        spec: ContextSpec,
-    },
-    Allocate {
-        from: usize,
-        layout: Layout,
-        scope: Scope,
-        zeroed: bool,
-        elsewhere: bool,
-    },
-    Resize {
-        block: usize,
-        layout: Layout,
-    },
-    Free {
-        block: usize,
-        elsewhere: bool,
-    },
-    AddHandle {
-        to: usize,
-    },
-    DropHandle {
-        to: usize,
-    },
-    NewVec {
-        of: usize,
-    },
-    Push {
-        vec: usize,
-        count: u8,
-    },
-    EmptyVec {
-        vec: usize,
-    },
-    DropVec {
-        vec: usize,
-    },
-    End {
-        context: usize,
-        how: u8,
-    },
+    Child { of: usize, spec: ContextSpec },
+    Allocate { from: usize, layout: Layout, scope: Scope, zeroed: bool, elsewhere: bool },
+    Resize { block: usize, layout: Layout },
+    Free { block: usize, elsewhere: bool },
+    AddHandle { to: usize },
+    DropHandle { to: usize },
+    NewVec { of: usize },
+    Push { vec: usize, count: u8 },
+    EmptyVec { vec: usize },
+    DropVec { vec: usize },
+    End { context: usize, how: u8 },
     CloseRootTooEarly,
     Settle,
 }
@@ -76,11 +46,7 @@ impl ContextSpec {
             options = options.scope(scope);
         }
         if let Some(BudgetSpec { bytes, exact }) = self.budget {
-            options = options.budget(if exact {
-                Budget::exact(bytes)
-            } else {
-                Budget::limit(bytes)
-            });
+            options = options.budget(if exact { Budget::exact(bytes) } else { Budget::limit(bytes) });
         }
         options
     }
@@ -91,12 +57,7 @@ impl ContextSpec {
             match word {
                 "scope" => spec.scope = Some(words.scope()),
                 "label" => spec.label = LABEL,
-                "limit" | "exact" => {
-                    spec.budget = Some(BudgetSpec {
-                        bytes: words.number(),
-                        exact: word == "exact",
-                    })
-                }
+                "limit" | "exact" => spec.budget = Some(BudgetSpec { bytes: words.number(), exact: word == "exact" }),
                 "own-allocator" => spec.own_allocator = true,
                 _ => panic!("{word:?} is nothing that a context is made with"),
             }
@@ -113,64 +74,32 @@ pub(super) const LABEL: &str = "called at run time";
 /// # Panics
 /// Where a line is none of these.
 pub(super) fn parse(text: &str) -> (ContextSpec, Vec<TreeOperation>) {
-    let mut lines = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or("").trim())
-        .filter(|line| !line.is_empty());
+    let mut lines =
+        text.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty());
     let mut first = Words::of(lines.next().expect("a line for the root"));
     assert_eq!(first.next(), Some("root"), "the first line is the root's");
-    (
-        ContextSpec::parse(&mut first),
-        lines
-            .map(|line| TreeOperation::parse(&mut Words::of(line)))
-            .collect(),
-    )
+    (ContextSpec::parse(&mut first), lines.map(|line| TreeOperation::parse(&mut Words::of(line))).collect())
 }
 
 impl TreeOperation {
     fn parse(words: &mut Words<'_>) -> Self {
         let operation = match words.next().unwrap_or("") {
-            "child" => Self::Child {
-                of: words.number(),
-                spec: ContextSpec::parse(words),
-            },
+            "child" => Self::Child { of: words.number(), spec: ContextSpec::parse(words) },
             "allocate" => {
                 let (from, layout) = (words.number(), words.layout());
                 assert_eq!(words.next(), Some("scope"), "after {layout:?}");
                 let scope = words.scope();
-                Self::Allocate {
-                    from,
-                    layout,
-                    scope,
-                    zeroed: words.has("zeroed"),
-                    elsewhere: words.has("elsewhere"),
-                }
+                Self::Allocate { from, layout, scope, zeroed: words.has("zeroed"), elsewhere: words.has("elsewhere") }
             }
-            "resize" => Self::Resize {
-                block: words.number(),
-                layout: words.layout(),
-            },
-            "free" => Self::Free {
-                block: words.number(),
-                elsewhere: words.has("elsewhere"),
-            },
+            "resize" => Self::Resize { block: words.number(), layout: words.layout() },
+            "free" => Self::Free { block: words.number(), elsewhere: words.has("elsewhere") },
             "add-handle" => Self::AddHandle { to: words.number() },
             "drop-handle" => Self::DropHandle { to: words.number() },
             "new-vec" => Self::NewVec { of: words.number() },
-            "push" => Self::Push {
-                vec: words.number(),
-                count: words.number(),
-            },
-            "empty-vec" => Self::EmptyVec {
-                vec: words.number(),
-            },
-            "drop-vec" => Self::DropVec {
-                vec: words.number(),
-            },
-            "end" => Self::End {
-                context: words.number(),
-                how: words.number(),
-            },
+            "push" => Self::Push { vec: words.number(), count: words.number() },
+            "empty-vec" => Self::EmptyVec { vec: words.number() },
+            "drop-vec" => Self::DropVec { vec: words.number() },
+            "end" => Self::End { context: words.number(), how: words.number() },
             "close-root-too-early" => Self::CloseRootTooEarly,
             "settle" => Self::Settle,
             other => panic!("{other:?} is no operation"),
@@ -195,8 +124,7 @@ impl<'t> Words<'t> {
     }
     fn number<N: std::str::FromStr>(&mut self) -> N {
         let word = self.next().unwrap_or("nothing");
-        word.parse()
-            .unwrap_or_else(|_| panic!("{word:?} where a number belongs"))
+        word.parse().unwrap_or_else(|_| panic!("{word:?} where a number belongs"))
     }
     fn layout(&mut self) -> Layout {
         let size = self.number();
@@ -205,9 +133,6 @@ impl<'t> Words<'t> {
     }
     fn scope(&mut self) -> Scope {
         let word = self.next().unwrap_or("nothing");
-        Scope::ALL
-            .into_iter()
-            .find(|scope| scope.to_string() == word)
-            .unwrap_or_else(|| panic!("{word:?} is no scope"))
+        Scope::ALL.into_iter().find(|scope| scope.to_string() == word).unwrap_or_else(|| panic!("{word:?} is no scope"))
     }
 }

@@ -15,10 +15,7 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) const fn new() -> Self {
-        Self {
-            aim: Aim::idle(),
-            done: RefCell::new(Vec::new()),
-        }
+        Self { aim: Aim::idle(), done: RefCell::new(Vec::new()) }
     }
 
     pub(super) fn aim(&self, at: Option<(usize, ContextHandle)>) -> Option<(usize, ContextHandle)> {

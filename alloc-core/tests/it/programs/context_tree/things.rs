@@ -35,14 +35,7 @@ impl TreeBlock {
         scope: Scope,
         zeroed: bool,
     ) -> Self {
-        let mut block = Self {
-            context,
-            layout,
-            scope,
-            owner,
-            start,
-            fill: 0,
-        };
+        let mut block = Self { context, layout, scope, owner, start, fill: 0 };
         block.aligned();
         if zeroed {
             block.check(layout.size());
@@ -57,8 +50,7 @@ impl TreeBlock {
         self.check(self.layout.size());
         let old = self.layout;
         // SAFETY: a live block of the context that the handle refers to, and its own layout and scope.
-        let answer =
-            unsafe { HostAllocator::resize(&self.owner, self.start, old, new, self.scope) };
+        let answer = unsafe { HostAllocator::resize(&self.owner, self.start, old, new, self.scope) };
         let Ok(start) = answer else {
             self.check(old.size());
             return false;
@@ -83,10 +75,7 @@ impl TreeBlock {
 
     fn aligned(&self) {
         assert!(
-            self.start
-                .as_ptr()
-                .addr()
-                .is_multiple_of(self.layout.align()),
+            self.start.as_ptr().addr().is_multiple_of(self.layout.align()),
             "{:p} for {:?}",
             self.start,
             self.layout
@@ -95,11 +84,7 @@ impl TreeBlock {
 
     fn write(&self) {
         // SAFETY: the block is live and has this size.
-        unsafe {
-            self.start
-                .as_ptr()
-                .write_bytes(self.fill, self.layout.size())
-        };
+        unsafe { self.start.as_ptr().write_bytes(self.fill, self.layout.size()) };
     }
 
     fn check(&self, len: usize) {

@@ -14,8 +14,7 @@ impl OwnedModel {
         if self.arenas.len() >= MAX_ARENAS {
             return false;
         }
-        self.arenas
-            .push((at, Arena::new_in(self.nodes[&at].handle()), Vec::new()));
+        self.arenas.push((at, Arena::new_in(self.nodes[&at].handle()), Vec::new()));
         self.node(at).held += 1;
         true
     }
@@ -33,26 +32,16 @@ impl OwnedModel {
         let at = self.arenas[which].0;
         if kind % 4 == 0 {
             let words = usize::from(kind) * 20;
-            let taken = self.in_arena(which, |arena| {
-                arena.try_alloc_slice_fill_with(words, |at| at as u64)
-            });
+            let taken = self.in_arena(which, |arena| arena.try_alloc_slice_fill_with(words, |at| at as u64));
             return Some(match taken {
-                Ok(taken) => {
-                    taken.len() == words
-                        && taken
-                            .iter()
-                            .enumerate()
-                            .all(|(at, word)| *word == at as u64)
-                }
+                Ok(taken) => taken.len() == words && taken.iter().enumerate().all(|(at, word)| *word == at as u64),
                 Err(error) => self.refused_arena(at, error, 8 * words as u64 + 64),
             });
         }
         // What it does, it does to some context, not to the arena's alone.
         let target = self.pick(bytes)?;
         let (number, thing) = self.thing(target, (bytes.next()?, bytes.next()?));
-        let owned = self
-            .in_arena(which, |arena| arena.try_own(thing))
-            .map(|thing| thing.check(number));
+        let owned = self.in_arena(which, |arena| arena.try_own(thing)).map(|thing| thing.check(number));
         Some(match owned {
             Ok(()) => {
                 self.arenas[which].2.push(number);
@@ -67,11 +56,7 @@ impl OwnedModel {
     }
 
     /// Allocates of an arena; where the backing uses contexts meanwhile, it uses the arena as well.
-    fn in_arena<'m, R>(
-        &'m self,
-        which: usize,
-        allocate: impl FnOnce(&'m Arena<ContextHandle>) -> R,
-    ) -> R {
+    fn in_arena<'m, R>(&'m self, which: usize, allocate: impl FnOnce(&'m Arena<ContextHandle>) -> R) -> R {
         let arena = &self.arenas[which].1;
         let Some(side) = &self.side else {
             return allocate(arena);
@@ -82,21 +67,14 @@ impl OwnedModel {
             let number = side.visits();
             match arena.try_alloc_slice_fill_with(3 + number as usize % 200, |_| number) {
                 Ok(words) => meanwhile.borrow_mut().push((number, words)),
-                Err(error) => assert!(
-                    matches!(
-                        error,
-                        HostError::Closed { .. } | HostError::OverBudget { .. }
-                    ),
-                    "{error}"
-                ),
+                Err(error) => {
+                    assert!(matches!(error, HostError::Closed { .. } | HostError::OverBudget { .. }), "{error}")
+                }
             }
         };
         let allocated = with_hook(1, &hook, || allocate(arena));
         for (number, words) in meanwhile.take() {
-            assert!(
-                words.iter().all(|word| *word == number),
-                "an arena gave memory to two, or freed it"
-            );
+            assert!(words.iter().all(|word| *word == number), "an arena gave memory to two, or freed it");
         }
         allocated
     }
@@ -116,13 +94,8 @@ impl OwnedModel {
             return Some(false);
         };
         let (count, target) = (bytes.next()? % 5, self.pick(bytes)?);
-        let choices = (0..count)
-            .map(|_| Some((bytes.next()?, bytes.next()?)))
-            .collect::<Option<Vec<_>>>()?;
-        let things: Vec<_> = choices
-            .into_iter()
-            .map(|choice| self.thing(target, choice))
-            .collect();
+        let choices = (0..count).map(|_| Some((bytes.next()?, bytes.next()?))).collect::<Option<Vec<_>>>()?;
+        let things: Vec<_> = choices.into_iter().map(|choice| self.thing(target, choice)).collect();
         let (mut owned, mut refused) = (Vec::new(), Vec::new());
         let scope = self.arenas[which].1.scope();
         for (number, thing) in things {
@@ -142,10 +115,7 @@ impl OwnedModel {
             self.refused_arena(at, error, u64::MAX);
             self.thing_goes(number);
         }
-        owned
-            .into_iter()
-            .rev()
-            .for_each(|number| self.thing_goes(number));
+        owned.into_iter().rev().for_each(|number| self.thing_goes(number));
         Some(none && count > 0)
     }
 
@@ -168,20 +138,11 @@ impl OwnedModel {
             _ => return Some(self.arena_moves(at, to, arena, things)),
         }
         self.listen();
-        things
-            .into_iter()
-            .rev()
-            .for_each(|thing| self.thing_goes(thing));
+        things.into_iter().rev().for_each(|thing| self.thing_goes(thing));
         Some(true)
     }
 
-    fn arena_moves(
-        &mut self,
-        at: usize,
-        to: usize,
-        mut arena: Arena<ContextHandle>,
-        things: Vec<u32>,
-    ) -> bool {
+    fn arena_moves(&mut self, at: usize, to: usize, mut arena: Arena<ContextHandle>, things: Vec<u32>) -> bool {
         let held = arena.bytes_held();
         match arena.move_to(self.nodes[&to].handle()) {
             Ok(()) => {

@@ -22,11 +22,7 @@ impl OwnedModel {
             _ => None,
         };
         if let Some(limit) = limit {
-            options = options.budget(if kind >= 128 {
-                Budget::exact(limit)
-            } else {
-                Budget::limit(limit)
-            });
+            options = options.budget(if kind >= 128 { Budget::exact(limit) } else { Budget::limit(limit) });
         }
         let made = self.nodes[&at].handle().child_with(options);
         let home = self.nodes[&at].scope;
@@ -34,8 +30,7 @@ impl OwnedModel {
             Ok(child) => {
                 assert!(!self.nodes[&at].closed, "a closed context got a child");
                 let new = self.made;
-                self.nodes
-                    .insert(new, OwnedNode::new(child, Some(at), home, limit));
+                self.nodes.insert(new, OwnedNode::new(child, Some(at), home, limit));
                 self.node(at).children.push(new);
                 self.pays(at, new);
                 self.made += 1;
@@ -48,12 +43,7 @@ impl OwnedModel {
     /// Checks why `at` refused something; false, for that is no success.
     pub(super) fn refused(&self, at: usize, error: HostError, wanted: u64) -> bool {
         if self.nodes[&at].closed {
-            assert_eq!(
-                error,
-                HostError::Closed {
-                    context: self.nodes[&at].handle().id()
-                }
-            );
+            assert_eq!(error, HostError::Closed { context: self.nodes[&at].handle().id() });
         } else {
             self.assert_short(at, error, wanted);
         }
@@ -90,11 +80,7 @@ impl OwnedModel {
         self.node(at).held += 1;
         self.forget_the_dead();
         self.node(at).held -= 1;
-        assert_eq!(
-            left,
-            self.outstanding(at),
-            "outstanding when context {at} was closed"
-        );
+        assert_eq!(left, self.outstanding(at), "outstanding when context {at} was closed");
     }
 
     pub(super) fn add_handle(&mut self, at: usize) -> bool {
@@ -119,9 +105,7 @@ impl OwnedModel {
         owner.clear();
         self.listen();
         // What destructors give it meanwhile stays.
-        self.values_go_among(at, |number| {
-            values.iter().any(|value| value.number == number)
-        });
+        self.values_go_among(at, |number| values.iter().any(|value| value.number == number));
         true
     }
 }

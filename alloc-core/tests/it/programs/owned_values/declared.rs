@@ -8,17 +8,13 @@ use testkit::programs::Bytes;
 
 impl OwnedModel {
     pub(super) fn declare(&mut self, at: usize, bytes: &mut Bytes<'_>) -> Option<bool> {
-        let (kind, size) = (
-            ForeignKind::ALL[bytes.below(ForeignKind::COUNT)?],
-            bytes.size()?,
-        );
+        let (kind, size) = (ForeignKind::ALL[bytes.below(ForeignKind::COUNT)?], bytes.size()?);
         if self.guards.len() >= MAX_GUARDS {
             let (at, guard) = self.guards.remove(0);
             drop(guard);
             self.node(at).held -= 1;
         }
-        let guard = Foreign::declare(&self.nodes[&at].handle(), kind, size)
-            .expect("a statement is not refused");
+        let guard = Foreign::declare(&self.nodes[&at].handle(), kind, size).expect("a statement is not refused");
         self.node(at).held += 1;
         self.guards.push((at, guard));
         Some(true)
@@ -34,10 +30,7 @@ impl OwnedModel {
             drop(guard);
             self.node(at).held -= 1;
         } else {
-            self.guards[which]
-                .1
-                .set_bytes(size)
-                .expect("a statement is not refused");
+            self.guards[which].1.set_bytes(size).expect("a statement is not refused");
         }
         Some(true)
     }
@@ -56,11 +49,7 @@ impl OwnedModel {
             (NoticeEvent::Freed, size as usize)
         };
         let handle = self.nodes[&at].handle();
-        handle.notify(Notice {
-            event,
-            bytes,
-            scope: handle.scope(),
-        });
+        handle.notify(Notice { event, bytes, scope: handle.scope() });
         Some(true)
     }
 }

@@ -22,12 +22,7 @@ impl OwnedModel {
     }
 
     fn expect(&mut self, event: Event) {
-        assert_eq!(
-            self.events.pop_front(),
-            Some(event),
-            "before {:?}",
-            self.events
-        );
+        assert_eq!(self.events.pop_front(), Some(event), "before {:?}", self.events);
     }
 
     /// A value that was taken out of its context goes.
@@ -53,9 +48,7 @@ impl OwnedModel {
                 match result {
                     Ok(id) => {
                         assert!(!self.nodes[&at].closed, "a closed context took a value");
-                        self.node(at)
-                            .values
-                            .push(OwnedValue::new(new, Id::Thing(id)));
+                        self.node(at).values.push(OwnedValue::new(new, Id::Thing(id)));
                         self.grown.push(at);
                     }
                     Err(error) => {
@@ -72,9 +65,7 @@ impl OwnedModel {
             }
             Deed::Destroys(at, other) => {
                 let is_it = |value: &OwnedValue| {
-                    value.named
-                        && value.id == Id::Thing(other)
-                        && self.holding != Some(value.number)
+                    value.named && value.id == Id::Thing(other) && self.holding != Some(value.number)
                 };
                 match self.nodes[&at].values.iter().position(is_it) {
                     Some(found) => {
@@ -83,14 +74,11 @@ impl OwnedModel {
                         self.expect(Event::Destroyed(number, Ok(())));
                     }
                     None => {
-                        let Some(Event::Destroyed(told, Err(error))) = self.events.pop_front()
-                        else {
+                        let Some(Event::Destroyed(told, Err(error))) = self.events.pop_front() else {
                             panic!("{number} destroyed {other:?}, which is not there")
                         };
-                        let closed =
-                            self.nodes[&at].closed && matches!(error, HostError::Closed { .. });
-                        let gone =
-                            matches!(error, HostError::Misuse(Misuse::NotOwned | Misuse::Held));
+                        let closed = self.nodes[&at].closed && matches!(error, HostError::Closed { .. });
+                        let gone = matches!(error, HostError::Misuse(Misuse::NotOwned | Misuse::Held));
                         assert!(told == number && (closed || gone), "{error}");
                     }
                 }
@@ -101,14 +89,8 @@ impl OwnedModel {
                     panic!("{number} took nothing")
                 };
                 let node = &self.nodes[&at];
-                assert!(
-                    told == number && taken != node.closed || self.is_budgeted(at),
-                    "{number}: {taken}"
-                );
-                assert!(
-                    !(taken && self.nodes[&at].closed),
-                    "a closed context gave memory"
-                );
+                assert!(told == number && taken != node.closed || self.is_budgeted(at), "{number}: {taken}");
+                assert!(!(taken && self.nodes[&at].closed), "a closed context gave memory");
                 self.node(at).held -= 1;
             }
             Deed::Ends(at) => {
@@ -161,30 +143,19 @@ impl OwnedModel {
     /// Contexts that nothing refers to are gone, and so are their records; their parents may follow.
     pub(super) fn forget_the_dead(&mut self) {
         let dead = |nodes: &BTreeMap<usize, OwnedNode>| {
-            nodes
-                .iter()
-                .rev()
-                .find(|(at, node)| **at != 0 && !node.is_referred_to())
-                .map(|(at, _)| *at)
+            nodes.iter().rev().find(|(at, node)| **at != 0 && !node.is_referred_to()).map(|(at, _)| *at)
         };
         while let Some(at) = dead(&self.nodes) {
             let Some(node) = self.nodes.remove(&at) else {
                 break;
             };
-            assert!(
-                node.values.is_empty(),
-                "context {at} is gone and owned {:?}",
-                node.values
-            );
+            assert!(node.values.is_empty(), "context {at} is gone and owned {:?}", node.values);
             let Some(parent) = node.parent else { continue };
             let parent = self.node(parent);
             parent.children.retain(|child| *child != at);
-            for (lost, below) in parent.lost.iter_mut().zip(
-                node.plain
-                    .iter()
-                    .zip(node.lost)
-                    .map(|(plain, lost)| plain + lost),
-            ) {
+            for (lost, below) in
+                parent.lost.iter_mut().zip(node.plain.iter().zip(node.lost).map(|(plain, lost)| plain + lost))
+            {
                 *lost += below;
             }
         }

@@ -32,11 +32,13 @@ const MAX_VALUE_BYTES: u64 = 256 + 64 * 64;
 
 /// Runs the program in `bytes` over a root of its own.
 ///
-/// Operations: children (with scope, budget); values of three types given to contexts, taken, destroyed, read, written, held while others want them, held beyond their context's end; stolen, adopted, contexts
-/// reparented; ids that are void; contexts ended in any order, also by values that own them; destructors that own, destroy
-/// siblings, allocate, declare and hold handles; arenas that own values, with scopes, resets and moves; foreign memory, with guards
-/// and by notices. Checks after each operation that it succeeded exactly when it must (where a budget has a say: that it says so), and
-/// that each destructor ran at its time and in its order; every few operations and at the end all accounts and the witness.
+/// Operations: children (with scope, budget); values of three types given to contexts, taken, destroyed, read, written,
+/// held while others want them, held beyond their context's end; stolen, adopted, contexts reparented; ids that are
+/// void; contexts ended in any order, also by values that own them; destructors that own, destroy siblings, allocate,
+/// declare and hold handles; arenas that own values, with scopes, resets and moves; foreign memory, with guards and by
+/// notices. Checks after each operation that it succeeded exactly when it must (where a budget has a say: that it says
+/// so), and that each destructor ran at its time and in its order; every few operations and at the end all accounts and
+/// the witness.
 ///
 /// # Panics
 /// When the contexts and the model disagree.
@@ -44,8 +46,8 @@ pub(crate) fn owned_values(bytes: &[u8]) -> Ran {
     program(bytes, false)
 }
 
-/// As [`owned_values`], and each request of the backing uses the context that the operation is about: it allocates, creates a child,
-/// gives it a value and destroys that, reads its accounts.
+/// As [`owned_values`], and each request of the backing uses the context that the operation is about: it allocates,
+/// creates a child, gives it a value and destroys that, reads its accounts.
 ///
 /// # Panics
 /// As [`owned_values`].
@@ -59,12 +61,10 @@ fn program(bytes: &[u8], reenters: bool) -> Ran {
     let mut bytes = Bytes::new(bytes);
     let mut ran = Ran::default();
     let limit = (bytes.next().unwrap_or(0) % 4 == 3).then_some(100_000);
-    let options = ContextOptions::new("root")
-        .scope(Scope::Object)
-        .budget(limit.map_or(Budget::limit(u64::MAX), Budget::exact));
+    let options =
+        ContextOptions::new("root").scope(Scope::Object).budget(limit.map_or(Budget::limit(u64::MAX), Budget::exact));
     // SAFETY: the backing outlives the root, which `finish` ends.
-    let root =
-        unsafe { Context::root(&backing, options) }.expect("the system has memory for a root");
+    let root = unsafe { Context::root(&backing, options) }.expect("the system has memory for a root");
     let side = Rc::new(Side::new());
     let mut model = OwnedModel {
         record: root.usage().total().live_bytes,
@@ -147,11 +147,7 @@ impl OwnedModel {
         let which = usize::from(bytes.next()?);
         let open = |node: &OwnedNode| node.can_be_used() && (which >= 224 || !node.closed);
         let count = self.nodes.values().filter(|node| open(node)).count();
-        self.nodes
-            .iter()
-            .filter(|(_, node)| open(node))
-            .nth(which.checked_rem(count)?)
-            .map(|(at, _)| *at)
+        self.nodes.iter().filter(|(_, node)| open(node)).nth(which.checked_rem(count)?).map(|(at, _)| *at)
     }
 
     /// The second context of an operation: every other time the backing uses that one instead of the first.
@@ -171,43 +167,26 @@ impl OwnedModel {
         self.compare();
         for (at, node) in self.nodes.iter().filter(|(_, node)| node.can_be_used()) {
             let charged = node.handle().budget().map(|budget| budget.charged);
-            assert!(
-                charged.is_none_or(|charged| charged == self.live(*at)),
-                "context {at}: {charged:?}"
-            );
+            assert!(charged.is_none_or(|charged| charged == self.live(*at)), "context {at}: {charged:?}");
         }
         while let Some((at, arena, things)) = self.arenas.pop() {
             drop(arena);
             self.listen();
             self.node(at).held -= 1;
-            things
-                .into_iter()
-                .rev()
-                .for_each(|thing| self.thing_goes(thing));
+            things.into_iter().rev().for_each(|thing| self.thing_goes(thing));
             self.explained();
         }
         for (at, guard) in std::mem::take(&mut self.guards) {
             drop(guard);
             self.node(at).held -= 1;
         }
-        for at in self
-            .nodes
-            .keys()
-            .copied()
-            .rev()
-            .filter(|at| *at != 0)
-            .collect::<Vec<_>>()
-        {
+        for at in self.nodes.keys().copied().rev().filter(|at| *at != 0).collect::<Vec<_>>() {
             if self.nodes.contains_key(&at) {
                 self.end(at, 1);
                 self.explained();
             }
         }
-        for node in self
-            .nodes
-            .values_mut()
-            .filter(|node| node.closed || node.owner.is_some())
-        {
+        for node in self.nodes.values_mut().filter(|node| node.closed || node.owner.is_some()) {
             node.handles.clear();
         }
         self.bury();
@@ -222,19 +201,11 @@ impl OwnedModel {
         self.ends(0);
         self.explained();
         assert_eq!(self.nodes.len(), 1, "contexts that nothing refers to");
-        assert_eq!(
-            (left.bytes, left.blocks, left.contexts, left.handles),
-            (0, 0, 0, 0),
-            "{left}"
-        );
+        assert_eq!((left.bytes, left.blocks, left.contexts, left.handles), (0, 0, 0, 0), "{left}");
         assert_eq!(left.foreign_bytes, self.outstanding(0).foreign_bytes);
         self.witness.assert_empty("after the root was closed");
         assert_eq!(self.witness.zero_sized(), 0, "size 0 is never forwarded");
-        assert!(
-            self.deeds.is_empty(),
-            "things that never went: {:?}",
-            self.deeds
-        );
+        assert!(self.deeds.is_empty(), "things that never went: {:?}", self.deeds);
     }
 }
 

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use alloc_core::{
-    Arena, Context, ContextHandle, Foreign, ForeignKind, HostError, Outstanding, Owned, Scope,
-};
+use alloc_core::{Arena, Context, ContextHandle, Foreign, ForeignKind, HostError, Outstanding, Owned, Scope};
 
 use super::side::Side;
 use super::things::{DropLog, Event, Thing};
@@ -33,11 +31,7 @@ pub(super) struct OwnedValue {
 
 impl OwnedValue {
     pub(super) fn new(number: u32, id: Id) -> Self {
-        Self {
-            number,
-            id,
-            named: true,
-        }
+        Self { number, id, named: true }
     }
 
     fn bytes(&self) -> u64 {
@@ -109,12 +103,7 @@ pub(super) struct OwnedModel {
 }
 
 impl OwnedNode {
-    pub(super) fn new(
-        owner: Context,
-        parent: Option<usize>,
-        home: Scope,
-        limit: Option<u64>,
-    ) -> Self {
+    pub(super) fn new(owner: Context, parent: Option<usize>, home: Scope, limit: Option<u64>) -> Self {
         Self {
             scope: owner.scope(),
             owner: Some(owner),
@@ -139,11 +128,7 @@ impl OwnedNode {
     }
 
     pub(super) fn handle(&self) -> ContextHandle {
-        let handle = self
-            .owner
-            .as_ref()
-            .map(Context::handle)
-            .or_else(|| self.handles.first().cloned());
+        let handle = self.owner.as_ref().map(Context::handle).or_else(|| self.handles.first().cloned());
         handle.expect("chosen for having an owner or a handle")
     }
 
@@ -154,9 +139,7 @@ impl OwnedNode {
 
 impl OwnedModel {
     pub(super) fn node(&mut self, at: usize) -> &mut OwnedNode {
-        self.nodes
-            .get_mut(&at)
-            .unwrap_or_else(|| panic!("the model lost context {at}"))
+        self.nodes.get_mut(&at).unwrap_or_else(|| panic!("the model lost context {at}"))
     }
 
     pub(super) fn subtree(&self, top: usize) -> Vec<usize> {
@@ -175,8 +158,7 @@ impl OwnedModel {
 
     /// Whether a budget may have a say.
     pub(super) fn is_budgeted(&self, at: usize) -> bool {
-        std::iter::successors(Some(at), |at| self.nodes[at].parent)
-            .any(|at| self.nodes[&at].limit.is_some())
+        std::iter::successors(Some(at), |at| self.nodes[at].parent).any(|at| self.nodes[&at].limit.is_some())
     }
 
     /// What came below `at` is under its budgets from now on.
@@ -188,17 +170,11 @@ impl OwnedModel {
         }
     }
 
-    /// Checks a refusal for want of at most `wanted` bytes: only budgets can be short, and no other thread holds leases.
+    /// Checks a refusal for want of at most `wanted` bytes: only budgets can be short, and no other thread holds
+    /// leases.
     pub(super) fn assert_short(&self, at: usize, error: HostError, wanted: u64) {
-        assert!(
-            matches!(error, HostError::OverBudget { .. }),
-            "context {at}: {error}"
-        );
-        let short = |at: usize| {
-            self.nodes[&at]
-                .limit
-                .is_some_and(|limit| self.live(at).saturating_add(wanted) > limit)
-        };
+        assert!(matches!(error, HostError::OverBudget { .. }), "context {at}: {error}");
+        let short = |at: usize| self.nodes[&at].limit.is_some_and(|limit| self.live(at).saturating_add(wanted) > limit);
         assert!(
             std::iter::successors(Some(at), |at| self.nodes[at].parent).any(short),
             "there was room in context {at}: {error}"
@@ -207,12 +183,7 @@ impl OwnedModel {
 
     /// Bytes of a context and all below.
     pub(super) fn live(&self, top: usize) -> u64 {
-        let own = |at: usize| {
-            Scope::ALL
-                .iter()
-                .map(|scope| self.expected(at, *scope).0)
-                .sum::<u64>()
-        };
+        let own = |at: usize| Scope::ALL.iter().map(|scope| self.expected(at, *scope).0).sum::<u64>();
         self.subtree(top).into_iter().map(own).sum()
     }
 
@@ -221,10 +192,7 @@ impl OwnedModel {
         let (bytes, blocks) = self.expected(at, self.nodes[&at].scope);
         let node = self.node(at);
         let used = node.handle().usage().scope(node.scope);
-        let more = (
-            used.live_bytes.checked_sub(bytes),
-            used.live_blocks.checked_sub(blocks),
-        );
+        let more = (used.live_bytes.checked_sub(bytes), used.live_blocks.checked_sub(blocks));
         let (Some(bytes), Some(blocks)) = more else {
             panic!("context {at} has {used:?}, {bytes} bytes in {blocks} blocks are right")
         };
@@ -242,11 +210,7 @@ impl OwnedModel {
         let node = &self.nodes[&at];
         let mut sum = (0, 0);
         let mut add = |bytes: u64, blocks: u64| sum = (sum.0 + bytes, sum.1 + blocks);
-        let records = node
-            .children
-            .iter()
-            .filter(|child| self.nodes[child].home == scope)
-            .count() as u64;
+        let records = node.children.iter().filter(|child| self.nodes[child].home == scope).count() as u64;
         add(records * self.record, records);
         if at == 0 && scope == node.scope {
             add(self.record, 1);
@@ -254,9 +218,7 @@ impl OwnedModel {
         if scope == node.scope {
             let grown = self.side.as_ref().map_or((0, 0), |side| side.grown(at));
             add(node.table.0 + grown.0, node.table.1 + grown.1);
-            node.values
-                .iter()
-                .for_each(|value| add(value.bytes(), u64::from(value.bytes() > 0)));
+            node.values.iter().for_each(|value| add(value.bytes(), u64::from(value.bytes() > 0)));
             for (_, arena, _) in self.arenas.iter().filter(|(context, ..)| *context == at) {
                 add(arena.bytes_held() as u64, arena.chunks_held() as u64);
             }
@@ -275,30 +237,15 @@ impl OwnedModel {
                 *sum = (sum.0 + expected.0, sum.1 + expected.1);
                 let Some(usage) = &usage else { continue };
                 let used = usage.scope(scope);
-                assert_eq!(
-                    (used.live_bytes, used.live_blocks),
-                    expected,
-                    "context {at}, scope {scope}"
-                );
+                assert_eq!((used.live_bytes, used.live_blocks), expected, "context {at}, scope {scope}");
             }
             let Some(usage) = &usage else { continue };
             for kind in ForeignKind::ALL {
-                assert_eq!(
-                    usage.foreign(kind).live_bytes,
-                    self.declared(*at, kind),
-                    "context {at}, {kind}"
-                );
+                assert_eq!(usage.foreign(kind).live_bytes, self.declared(*at, kind), "context {at}, {kind}");
             }
+            assert_eq!(node.handle().owned_values(), node.values.len(), "values of context {at}");
             assert_eq!(
-                node.handle().owned_values(),
-                node.values.len(),
-                "values of context {at}"
-            );
-            assert_eq!(
-                (
-                    node.handle().is_closed(),
-                    node.handle().parent().map(|parent| parent.id())
-                ),
+                (node.handle().is_closed(), node.handle().parent().map(|parent| parent.id())),
                 (node.closed, self.id(node.parent)),
                 "context {at}"
             );
@@ -315,35 +262,18 @@ impl OwnedModel {
     }
 
     fn compare_sums(&self) {
-        let root = self.nodes[&0]
-            .owner
-            .as_ref()
-            .expect("the root is closed last");
+        let root = self.nodes[&0].owner.as_ref().expect("the root is closed last");
         let sum = root.subtree_usage();
-        assert_eq!(
-            sum.total().live_bytes,
-            self.witness.total().live_bytes,
-            "the whole tree"
-        );
+        assert_eq!(sum.total().live_bytes, self.witness.total().live_bytes, "the whole tree");
         for kind in ForeignKind::ALL {
-            let declared: u64 = self
-                .nodes
-                .iter()
-                .map(|(at, node)| self.declared(*at, kind) + node.lost[kind.index()])
-                .sum();
-            assert_eq!(
-                sum.foreign(kind).live_bytes,
-                declared,
-                "{kind} of the whole tree"
-            );
+            let declared: u64 =
+                self.nodes.iter().map(|(at, node)| self.declared(*at, kind) + node.lost[kind.index()]).sum();
+            assert_eq!(sum.foreign(kind).live_bytes, declared, "{kind} of the whole tree");
         }
         for (at, node) in self.nodes.iter().filter(|(_, node)| node.can_be_used()) {
             if let (Some(limit), Some(budget)) = (node.limit, node.handle().budget()) {
                 let live = self.live(*at);
-                assert!(
-                    live <= budget.charged && budget.charged <= limit,
-                    "context {at}: {live} live, {budget:?}"
-                );
+                assert!(live <= budget.charged && budget.charged <= limit, "context {at}: {live} live, {budget:?}");
             }
         }
     }
@@ -354,25 +284,13 @@ impl OwnedModel {
         if node.can_be_used() {
             return Some(node.handle().id());
         }
-        let child = node
-            .children
-            .iter()
-            .find(|child| self.nodes[child].can_be_used());
-        child.and_then(|child| {
-            self.nodes[child]
-                .handle()
-                .parent()
-                .map(|parent| parent.id())
-        })
+        let child = node.children.iter().find(|child| self.nodes[child].can_be_used());
+        child.and_then(|child| self.nodes[child].handle().parent().map(|parent| parent.id()))
     }
 
     fn declared(&self, at: usize, kind: ForeignKind) -> u64 {
-        let guards = self
-            .guards
-            .iter()
-            .filter(|(context, guard)| *context == at && guard.kind() == kind);
-        self.nodes[&at].plain[kind.index()]
-            + guards.map(|(_, guard)| guard.bytes() as u64).sum::<u64>()
+        let guards = self.guards.iter().filter(|(context, guard)| *context == at && guard.kind() == kind);
+        self.nodes[&at].plain[kind.index()] + guards.map(|(_, guard)| guard.bytes() as u64).sum::<u64>()
     }
 
     /// What is left below `at`: neither records nor what is owned.
@@ -384,10 +302,7 @@ impl OwnedModel {
             let node = &self.nodes[&at];
             left.handles += node.handles.len() as u64 + node.held;
             left.foreign_bytes += node.lost.iter().sum::<u64>();
-            left.foreign_bytes += ForeignKind::ALL
-                .iter()
-                .map(|kind| self.declared(at, *kind))
-                .sum::<u64>();
+            left.foreign_bytes += ForeignKind::ALL.iter().map(|kind| self.declared(at, *kind)).sum::<u64>();
             for (_, arena, _) in self.arenas.iter().filter(|(context, ..)| *context == at) {
                 left.bytes += arena.bytes_held() as u64;
                 left.blocks += arena.chunks_held() as u64;

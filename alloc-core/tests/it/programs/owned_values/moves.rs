@@ -15,9 +15,7 @@ impl OwnedModel {
         } else if source.scope != target.scope {
             Some(HostError::Misuse(Misuse::OtherScope))
         } else if target.closed {
-            Some(HostError::Closed {
-                context: target.handle().id(),
-            })
+            Some(HostError::Closed { context: target.handle().id() })
         } else {
             None
         }
@@ -81,25 +79,14 @@ impl OwnedModel {
             "context {from} was adopted by {to}"
         );
         let source = self.node(from);
-        let (values, children) = (
-            std::mem::take(&mut source.values),
-            std::mem::take(&mut source.children),
-        );
-        values
-            .iter()
-            .filter(|value| value.named)
-            .for_each(|value| self.voided(value.id));
+        let (values, children) = (std::mem::take(&mut source.values), std::mem::take(&mut source.children));
+        values.iter().filter(|value| value.named).for_each(|value| self.voided(value.id));
         for child in &children {
             self.node(*child).parent = Some(to);
             self.pays(to, *child);
         }
         self.node(to).children.extend(children);
-        self.node(to)
-            .values
-            .extend(values.into_iter().map(|value| OwnedValue {
-                named: false,
-                ..value
-            }));
+        self.node(to).values.extend(values.into_iter().map(|value| OwnedValue { named: false, ..value }));
         self.learn(to, true);
         self.learn(from, false);
         true

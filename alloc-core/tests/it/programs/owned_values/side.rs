@@ -17,10 +17,7 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) const fn new() -> Self {
-        Self {
-            aim: Aim::idle(),
-            grown: Cell::new((0, (0, 0))),
-        }
+        Self { aim: Aim::idle(), grown: Cell::new((0, (0, 0))) }
     }
 
     pub(super) fn visit(&self) {
@@ -33,10 +30,7 @@ impl Side {
             give_a_value(context, number);
             let after = context.usage().scope(context.scope());
             let (_, (bytes, blocks)) = self.grown.get();
-            let more = (
-                after.live_bytes - before.live_bytes,
-                after.live_blocks - before.live_blocks,
-            );
+            let more = (after.live_bytes - before.live_bytes, after.live_blocks - before.live_blocks);
             self.grown.set((*at, (bytes + more.0, blocks + more.1)));
         });
     }
@@ -60,13 +54,7 @@ fn give_a_value(context: &ContextHandle, number: u64) {
             assert_eq!(context.owned_values(), values + 1);
             assert_eq!(*context.get(id).expect("just given"), [number; 6]);
             assert_eq!(context.remove(id).expect("just given"), [number; 6]);
-            assert_eq!(
-                context
-                    .get(id)
-                    .err()
-                    .map(|error| matches!(error, HostError::Misuse(_))),
-                Some(true)
-            );
+            assert_eq!(context.get(id).err().map(|error| matches!(error, HostError::Misuse(_))), Some(true));
         }
         Err(refused) => {
             assert_eq!(refused.value, [number; 6], "a refused value is given back");

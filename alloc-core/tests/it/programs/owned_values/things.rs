@@ -3,9 +3,7 @@
 use std::mem::take;
 use std::sync::{Arc, Mutex};
 
-use alloc_core::{
-    Context, ContextHandle, Foreign, ForeignKind, HostError, Owned, Rejected, TryVec,
-};
+use alloc_core::{Context, ContextHandle, Foreign, ForeignKind, HostError, Owned, Rejected, TryVec};
 
 /// What values did while they were dropped, in that order.
 #[derive(Clone, Debug, Default)]
@@ -60,12 +58,7 @@ pub(super) enum Act {
 
 impl Thing {
     pub(super) fn new(number: u32, log: &DropLog, act: Option<Act>) -> Self {
-        Self {
-            number,
-            fill: [number.wrapping_mul(0x9E37_79B9) | 1; 6],
-            log: log.clone(),
-            act,
-        }
+        Self { number, fill: [number.wrapping_mul(0x9E37_79B9) | 1; 6], log: log.clone(), act }
     }
 
     /// Checks that it is the one it should be, whole.
@@ -95,15 +88,13 @@ impl Drop for Thing {
         self.log.push(Event::Dropped(self.number));
         match self.act.take() {
             None | Some(Act::Holds(_)) => {}
-            Some(Act::Owns(context, number)) => {
-                match context.own(Self::new(number, &self.log, None)) {
-                    Ok(id) => self.log.push(Event::Owned(number, Ok(id))),
-                    Err(Rejected { value, error }) => {
-                        self.log.push(Event::Owned(number, Err(error)));
-                        drop(value);
-                    }
+            Some(Act::Owns(context, number)) => match context.own(Self::new(number, &self.log, None)) {
+                Ok(id) => self.log.push(Event::Owned(number, Ok(id))),
+                Err(Rejected { value, error }) => {
+                    self.log.push(Event::Owned(number, Err(error)));
+                    drop(value);
                 }
-            }
+            },
             Some(Act::Destroys(context, other)) => {
                 let destroyed = context.destroy(other);
                 self.log.push(Event::Destroyed(self.number, destroyed));

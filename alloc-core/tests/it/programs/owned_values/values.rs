@@ -16,13 +16,7 @@ impl OwnedModel {
         let things: Vec<_> = self.nodes[&at]
             .values
             .iter()
-            .filter_map(|value| {
-                if let Id::Thing(id) = value.id {
-                    Some(id).filter(|_| value.named)
-                } else {
-                    None
-                }
-            })
+            .filter_map(|value| if let Id::Thing(id) = value.id { Some(id).filter(|_| value.named) } else { None })
             .collect();
         let act = match what % 8 {
             0 => Some((Act::Holds(handle()), Deed::Holds(at))),
@@ -30,12 +24,9 @@ impl OwnedModel {
                 let spawn = self.numbers + 1;
                 Some((Act::Owns(handle(), spawn), Deed::Owns(at, spawn)))
             }
-            2 => which.checked_rem(things.len()).map(|which| {
-                (
-                    Act::Destroys(handle(), things[which]),
-                    Deed::Destroys(at, things[which]),
-                )
-            }),
+            2 => which
+                .checked_rem(things.len())
+                .map(|which| (Act::Destroys(handle(), things[which]), Deed::Destroys(at, things[which]))),
             3 => Some((Act::Allocates(handle()), Deed::Allocates(at))),
             4 => Some((Act::Declares(handle()), Deed::Declares(at))),
             5 => self.owner_to_give(which),
@@ -48,9 +39,9 @@ impl OwnedModel {
                 self.node(at).held += 1;
             }
             Some(Deed::Ends(_)) | None => {}
-            Some(
-                Deed::Holds(at) | Deed::Destroys(at, _) | Deed::Allocates(at) | Deed::Declares(at),
-            ) => self.node(at).held += 1,
+            Some(Deed::Holds(at) | Deed::Destroys(at, _) | Deed::Allocates(at) | Deed::Declares(at)) => {
+                self.node(at).held += 1
+            }
         }
         if let Some(deed) = deed {
             self.deeds.insert(number, deed);
@@ -61,11 +52,8 @@ impl OwnedModel {
     /// A context for a thing to own. The program keeps a handle.
     fn owner_to_give(&mut self, which: usize) -> Option<(Act, Deed)> {
         let (number, count) = (self.numbers, self.nodes.len());
-        let (at, node) = self
-            .nodes
-            .iter_mut()
-            .nth(which % count)
-            .filter(|(at, node)| **at != 0 && node.owner.is_some())?;
+        let (at, node) =
+            self.nodes.iter_mut().nth(which % count).filter(|(at, node)| **at != 0 && node.owner.is_some())?;
         let owner = node.owner.take()?;
         node.handles.push(owner.handle());
         node.owner_in = Some(number);
@@ -112,33 +100,22 @@ impl OwnedModel {
         }
         let handle = self.nodes[&at].handle();
         let (number, owned) = match kind % 8 {
-            0 => (
-                self.number(),
-                handle.own(()).map(Id::Nothing).map_err(HostError::from),
-            ),
+            0 => (self.number(), handle.own(()).map(Id::Nothing).map_err(HostError::from)),
             1 | 2 => {
                 let number = self.number();
                 let owned = handle.own([u64::from(number); 5]);
                 let owned = owned.map(Id::Plain).map_err(|Rejected { value, error }| {
-                    assert_eq!(
-                        value,
-                        [u64::from(number); 5],
-                        "a refused value is given back"
-                    );
+                    assert_eq!(value, [u64::from(number); 5], "a refused value is given back");
                     error
                 });
                 (number, owned)
             }
             _ => {
                 let (number, thing) = self.thing(at, (bytes.next()?, bytes.next()?));
-                let owned =
-                    handle
-                        .own(thing)
-                        .map(Id::Thing)
-                        .map_err(|Rejected { value, error }| {
-                            self.defuse(number, value);
-                            error
-                        });
+                let owned = handle.own(thing).map(Id::Thing).map_err(|Rejected { value, error }| {
+                    self.defuse(number, value);
+                    error
+                });
                 (number, owned)
             }
         };
@@ -160,12 +137,7 @@ impl OwnedModel {
     fn choose(&self, at: usize, bytes: &mut Bytes<'_>) -> Option<Option<(usize, OwnedValue)>> {
         let which = usize::from(bytes.next()?);
         let values = &self.nodes[&at].values;
-        Some(
-            which
-                .checked_rem(values.len())
-                .map(|which| (which, values[which]))
-                .filter(|(_, value)| value.named),
-        )
+        Some(which.checked_rem(values.len()).map(|which| (which, values[which])).filter(|(_, value)| value.named))
     }
 
     /// Takes a value out of the lists; its id is void from now on.
@@ -183,10 +155,7 @@ impl OwnedModel {
         self.forget(at, place);
         match value.id {
             Id::Nothing(id) => handle.remove(id).expect("it is there"),
-            Id::Plain(id) => assert_eq!(
-                handle.remove(id).expect("it is there"),
-                [u64::from(value.number); 5]
-            ),
+            Id::Plain(id) => assert_eq!(handle.remove(id).expect("it is there"), [u64::from(value.number); 5]),
             Id::Thing(id) => {
                 let thing = handle.remove(id).expect("it is there");
                 thing.check(value.number);
@@ -247,27 +216,15 @@ impl OwnedModel {
         let held = HostError::Misuse(Misuse::Held);
         let handle = self.nodes[&at].handle();
         {
-            let (one, two) = (
-                handle.get(id).expect("it is there"),
-                handle.get(id).expect("two may read"),
-            );
-            assert_eq!(
-                (*one, *two),
-                ([u64::from(value.number); 5], [u64::from(value.number); 5])
-            );
+            let (one, two) = (handle.get(id).expect("it is there"), handle.get(id).expect("two may read"));
+            assert_eq!((*one, *two), ([u64::from(value.number); 5], [u64::from(value.number); 5]));
             drop(two);
             assert_eq!(handle.get_mut(id).err(), Some(held));
-            assert_eq!(
-                (handle.remove(id), handle.destroy(id)),
-                (Err(held), Err(held))
-            );
+            assert_eq!((handle.remove(id), handle.destroy(id)), (Err(held), Err(held)));
         }
         {
             let _alone = handle.get_mut(id).expect("nobody reads any more");
-            assert_eq!(
-                (handle.get(id).err(), handle.destroy(id)),
-                (Some(held), Err(held))
-            );
+            assert_eq!((handle.get(id).err(), handle.destroy(id)), (Some(held), Err(held)));
         }
         Some(true)
     }
@@ -291,24 +248,12 @@ impl OwnedModel {
         self.holding = Some(value.number);
         assert!(self.end(at, how));
         assert!(self.events.is_empty(), "nobody expected {:?}", self.events);
-        assert_eq!(
-            handle.get_mut(id).err(),
-            Some(HostError::Closed {
-                context: handle.id()
-            })
-        );
+        assert_eq!(handle.get_mut(id).err(), Some(HostError::Closed { context: handle.id() }));
         hold.check(value.number);
         hold.rewrite();
         self.holding = None;
-        let still = self.nodes[&at]
-            .values
-            .iter()
-            .position(|one| one.number == value.number);
-        assert_eq!(
-            still,
-            Some(0),
-            "of {place} values the one that is held is left"
-        );
+        let still = self.nodes[&at].values.iter().position(|one| one.number == value.number);
+        assert_eq!(still, Some(0), "of {place} values the one that is held is left");
         drop(hold);
         self.listen();
         let value = self.node(at).values.remove(0);
@@ -333,21 +278,9 @@ impl OwnedModel {
         };
         let handle = self.nodes[&at].handle();
         let errors = match self.void[which] {
-            Id::Nothing(id) => [
-                handle.get(id).err(),
-                handle.remove(id).err(),
-                handle.destroy(id).err(),
-            ],
-            Id::Plain(id) => [
-                handle.get(id).err(),
-                handle.remove(id).err(),
-                handle.destroy(id).err(),
-            ],
-            Id::Thing(id) => [
-                handle.get_mut(id).err(),
-                handle.destroy(id).err(),
-                handle.get_mut(id).err(),
-            ],
+            Id::Nothing(id) => [handle.get(id).err(), handle.remove(id).err(), handle.destroy(id).err()],
+            Id::Plain(id) => [handle.get(id).err(), handle.remove(id).err(), handle.destroy(id).err()],
+            Id::Thing(id) => [handle.get_mut(id).err(), handle.destroy(id).err(), handle.get_mut(id).err()],
         };
         for error in errors {
             let error = error.expect("the value is gone");

@@ -67,70 +67,56 @@ fn a_page_that_a_child_shares_is_not_passed_on() {
 
 #[test]
 fn a_descriptor_that_the_program_closes_is_made_anew() {
-    alone(
-        "forks::a_descriptor_that_the_program_closes_is_made_anew",
-        || {
-            install_fault_handler(judge).expect("a handler");
-            for back_end in [BackEnd::UserfaultfdMove, BackEnd::UserfaultfdCopy] {
-                if !BackEnds::probe().offers(back_end) {
-                    println!("NOT OFFERED {back_end}");
-                    continue;
-                }
-                let region = region(back_end, 16);
-                provide(region, 1, 1);
-                // As daemons do.
-                // SAFETY: descriptors of this process that nobody uses any more, but the guard's.
-                unsafe { libc::close_range(3, u32::MAX, 0) };
-                assert!(
-                    readable(region.address_of(3)),
-                    "{back_end}: nobody watches now"
-                );
-                provide(region, 5, 1);
-                assert!(!readable(region.address_of(7)), "{back_end}: watched again");
-                assert_eq!(stopped(|| poke(region.address_of(9), 1)).0, 1, "{back_end}");
-                assert_eq!(peek(region.address_of(1)), 0x5A, "{back_end}");
-                // In a child's child too.
-                forked(|| forked(|| assert!(!readable(region.address_of(7)), "{back_end}")));
+    alone("forks::a_descriptor_that_the_program_closes_is_made_anew", || {
+        install_fault_handler(judge).expect("a handler");
+        for back_end in [BackEnd::UserfaultfdMove, BackEnd::UserfaultfdCopy] {
+            if !BackEnds::probe().offers(back_end) {
+                println!("NOT OFFERED {back_end}");
+                continue;
             }
-        },
-    );
+            let region = region(back_end, 16);
+            provide(region, 1, 1);
+            // As daemons do.
+            // SAFETY: descriptors of this process that nobody uses any more, but the guard's.
+            unsafe { libc::close_range(3, u32::MAX, 0) };
+            assert!(readable(region.address_of(3)), "{back_end}: nobody watches now");
+            provide(region, 5, 1);
+            assert!(!readable(region.address_of(7)), "{back_end}: watched again");
+            assert_eq!(stopped(|| poke(region.address_of(9), 1)).0, 1, "{back_end}");
+            assert_eq!(peek(region.address_of(1)), 0x5A, "{back_end}");
+            // In a child's child too.
+            forked(|| forked(|| assert!(!readable(region.address_of(7)), "{back_end}")));
+        }
+    });
 }
 
 #[test]
 fn t42_a_report_may_fork_and_the_child_may_be_stopped() {
-    alone(
-        "forks::t42_a_report_may_fork_and_the_child_may_be_stopped",
-        || {
-            /// Judges the first from a child, which is stopped itself meanwhile, deep in its own stack.
-            fn forking(trap: &Trap) -> Handled {
-                static FORKED: AtomicBool = AtomicBool::new(false);
-                if !FORKED.swap(true, Ordering::Relaxed) {
-                    let canary = [0xA5_u8; 4096];
-                    core::hint::black_box(&canary);
-                    forked(|| {
-                        let other = trap.address + page_size();
-                        assert_eq!(stopped(|| poke(other, 1)), (1, 1, other));
-                        assert!(
-                            core::hint::black_box(&canary)
-                                .iter()
-                                .all(|&byte| byte == 0xA5),
-                            "the report's own stack is as it was"
-                        );
-                    });
-                }
-                judge(trap)
+    alone("forks::t42_a_report_may_fork_and_the_child_may_be_stopped", || {
+        /// Judges the first from a child, which is stopped itself meanwhile, deep in its own stack.
+        fn forking(trap: &Trap) -> Handled {
+            static FORKED: AtomicBool = AtomicBool::new(false);
+            if !FORKED.swap(true, Ordering::Relaxed) {
+                let canary = [0xA5_u8; 4096];
+                core::hint::black_box(&canary);
+                forked(|| {
+                    let other = trap.address + page_size();
+                    assert_eq!(stopped(|| poke(other, 1)), (1, 1, other));
+                    assert!(
+                        core::hint::black_box(&canary).iter().all(|&byte| byte == 0xA5),
+                        "the report's own stack is as it was"
+                    );
+                });
             }
-            thread_id();
-            install_fault_handler(forking).expect("a handler");
-            for back_end in offered() {
-                let region = region(back_end, 8);
-                let at = region.address_of(2);
-                assert_eq!(stopped(|| poke(at, 1)), (1, 1, at), "{back_end}");
-                assert!(
-                    !readable(region.address_of(3)),
-                    "{back_end}: what the child let through is the child's"
-                );
-            }
-        },
-    );
+            judge(trap)
+        }
+        thread_id();
+        install_fault_handler(forking).expect("a handler");
+        for back_end in offered() {
+            let region = region(back_end, 8);
+            let at = region.address_of(2);
+            assert_eq!(stopped(|| poke(at, 1)), (1, 1, at), "{back_end}");
+            assert!(!readable(region.address_of(3)), "{back_end}: what the child let through is the child's");
+        }
+    });
 }

@@ -38,11 +38,7 @@ fn with_case(test: &str, case: &str) -> Finished {
 fn offered() -> Vec<BackEnd> {
     let found = BackEnds::probe();
     let mut offered = Vec::new();
-    for back_end in BackEnd::ALL
-        .iter()
-        .copied()
-        .filter(|&back_end| back_end != BackEnd::Cookies)
-    {
+    for back_end in BackEnd::ALL.iter().copied().filter(|&back_end| back_end != BackEnd::Cookies) {
         match found.refusal(back_end) {
             None => offered.push(back_end),
             Some(refusal) => println!("NOT OFFERED {back_end}: {refusal}"),
@@ -58,9 +54,8 @@ fn reserve(back_end: BackEnd, pages: usize) -> Result<Region, OsRefusal> {
 
 /// A region that lives as long as the test, and that [`judge`] knows.
 fn region(back_end: BackEnd, pages: usize) -> &'static Region {
-    let region = Box::leak(Box::new(
-        reserve(back_end, pages).unwrap_or_else(|refusal| panic!("{back_end}: {refusal}")),
-    ));
+    let region =
+        Box::leak(Box::new(reserve(back_end, pages).unwrap_or_else(|refusal| panic!("{back_end}: {refusal}"))));
     REGION.store(region, Ordering::Release);
     region
 }
@@ -76,14 +71,10 @@ fn pattern() -> Option<NonNull<u8>> {
 /// Provides the pages and fills them with 0x5A.
 fn provide(region: &Region, first: usize, count: usize) {
     // SAFETY: the tests use a page for one thing at a time; the pattern is a page.
-    let content = unsafe { region.provide(first, count, pattern()) }
-        .unwrap_or_else(|refusal| panic!("{refusal}"));
+    let content = unsafe { region.provide(first, count, pattern()) }.unwrap_or_else(|refusal| panic!("{refusal}"));
     let length = count * page_size();
     for at in (0..length).step_by(page_size() / 4) {
-        assert_eq!(
-            peek(region.address_of(first) + at),
-            if content == Content::Pattern { 0x5A } else { 0 }
-        );
+        assert_eq!(peek(region.address_of(first) + at), if content == Content::Pattern { 0x5A } else { 0 });
     }
     let start = core::ptr::with_exposed_provenance_mut::<u8>(region.address_of(first));
     // SAFETY: just provided.
@@ -126,42 +117,21 @@ fn judge(trap: &Trap) -> Handled {
     };
     TRAPS.fetch_add(1, Ordering::Relaxed);
     LAST.store(trap.address, Ordering::Relaxed);
-    WRITES.fetch_add(
-        usize::from(trap.access == Some(Access::Write)),
-        Ordering::Relaxed,
-    );
+    WRITES.fetch_add(usize::from(trap.access == Some(Access::Write)), Ordering::Relaxed);
     let told = trap.pc != 0 && trap.stack != 0;
-    if told && region.land(page, false) {
-        Handled::Resume
-    } else {
-        Handled::No
-    }
+    if told && region.land(page, false) { Handled::Resume } else { Handled::No }
 }
 
 /// How many accesses `f` was stopped at, how many of them were writes, and where the last was.
 fn stopped(f: impl FnOnce()) -> (usize, usize, usize) {
-    let before = (
-        TRAPS.load(Ordering::Relaxed),
-        WRITES.load(Ordering::Relaxed),
-    );
+    let before = (TRAPS.load(Ordering::Relaxed), WRITES.load(Ordering::Relaxed));
     f();
-    (
-        TRAPS.load(Ordering::Relaxed) - before.0,
-        WRITES.load(Ordering::Relaxed) - before.1,
-        LAST.load(Ordering::Relaxed),
-    )
+    (TRAPS.load(Ordering::Relaxed) - before.0, WRITES.load(Ordering::Relaxed) - before.1, LAST.load(Ordering::Relaxed))
 }
 
 /// A number of `/proc/self/status`, in KiB.
 fn status(key: &str) -> usize {
     let text = std::fs::read_to_string("/proc/self/status").expect("a process has a status");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
-        .expect("the key");
-    line.split_whitespace()
-        .next()
-        .expect("a number")
-        .parse()
-        .expect("a number")
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).expect("the key");
+    line.split_whitespace().next().expect("a number").parse().expect("a number")
 }

@@ -1,9 +1,9 @@
-//! Random use of a cache of compiled shaders beside a list of them: what is found, what goes, what stays because it is held. The fuzz
-//! target includes this folder.
+//! Random use of a cache of compiled shaders beside a list of them: what is found, what goes, what stays because it is
+//! held. The fuzz target includes this folder.
 //!
 //! Every shader has a number of its own, so what is found is known to be the right one. After
-//! each operation the sums are the model's, and so is the set of shaders that exist. What a limit drives out is the subject's choice: the
-//! model checks that nobody held it, and that as much went as had to.
+//! each operation the sums are the model's, and so is the set of shaders that exist. What a limit drives out is the
+//! subject's choice: the model checks that nobody held it, and that as much went as had to.
 #![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
 pub mod subject;
@@ -120,13 +120,8 @@ impl CacheModel {
     }
 
     fn release(&mut self, hold: usize) {
-        let number = self.holds[hold]
-            .take()
-            .expect("the program lets go what it holds");
-        let shader = self
-            .shaders
-            .get_mut(&number)
-            .expect("what is held is there");
+        let number = self.holds[hold].take().expect("the program lets go what it holds");
+        let shader = self.shaders.get_mut(&number).expect("what is held is there");
         shader.holds -= 1;
         if !shader.live && shader.holds == 0 {
             self.shaders.remove(&number);
@@ -150,28 +145,16 @@ impl CacheModel {
     fn sums(&self) -> CacheSums {
         let live = self.shaders.values().filter(|shader| shader.live).count() as u64;
         let dead = self.shaders.len() as u64 - live;
-        CacheSums {
-            live,
-            dead,
-            bytes: self.shaders.values().map(|shader| shader.bytes).sum(),
-            compiled: self.compiled,
-        }
+        CacheSums { live, dead, bytes: self.shaders.values().map(|shader| shader.bytes).sum(), compiled: self.compiled }
     }
 
-    /// What the limits may just have driven out is gone from the list too; nobody held it, it was enough, and no more than that.
+    /// What the limits may just have driven out is gone from the list too; nobody held it, it was enough, and no more
+    /// than that.
     fn adopt(&mut self, exist: &BTreeSet<u64>) {
         let over = |sums: CacheSums, most: (u64, u64)| sums.bytes > most.0 || sums.live > most.1;
         let before = self.sums();
-        let gone: Vec<u64> = self
-            .shaders
-            .keys()
-            .filter(|number| !exist.contains(number))
-            .copied()
-            .collect();
-        assert!(
-            gone.is_empty() || over(before, self.limits),
-            "{gone:?} went, and nothing was over a limit"
-        );
+        let gone: Vec<u64> = self.shaders.keys().filter(|number| !exist.contains(number)).copied().collect();
+        assert!(gone.is_empty() || over(before, self.limits), "{gone:?} went, and nothing was over a limit");
         if !gone.is_empty() {
             self.tried.note("driven out by a limit");
         }
@@ -179,25 +162,12 @@ impl CacheModel {
         for number in &gone {
             let shader = self.shaders.remove(number).expect("just listed");
             largest = largest.max(shader.bytes);
-            assert!(
-                shader.live && shader.holds == 0,
-                "{number} went, and was held: {shader:?}"
-            );
+            assert!(shader.live && shader.holds == 0, "{number} went, and was held: {shader:?}");
         }
         let sums = self.sums();
-        let before_the_last = CacheSums {
-            live: sums.live + 1,
-            bytes: sums.bytes + largest,
-            ..sums
-        };
-        assert!(
-            gone.is_empty() || over(before_the_last, self.limits),
-            "more went than a limit asks for: {gone:?}"
-        );
-        let free = self
-            .shaders
-            .values()
-            .any(|shader| shader.live && shader.holds == 0);
+        let before_the_last = CacheSums { live: sums.live + 1, bytes: sums.bytes + largest, ..sums };
+        assert!(gone.is_empty() || over(before_the_last, self.limits), "more went than a limit asks for: {gone:?}");
+        let free = self.shaders.values().any(|shader| shader.live && shader.holds == 0);
         let full = over(self.sums(), self.limits);
         assert!(!full || !free, "a limit is exceeded, and somebody could go");
         if full {
@@ -237,10 +207,7 @@ pub fn cache_ops(bytes: &[u8], make: impl Fn() -> CacheSubject) -> (Ran, Tried) 
     }
     for owner in 0..OWNERS {
         if model.owners[owner].take().is_some() {
-            assert_eq!(
-                subject.end(owner, true),
-                Some(model.remove(|_, shader| shader.owner == owner))
-            );
+            assert_eq!(subject.end(owner, true), Some(model.remove(|_, shader| shader.owner == owner)));
         }
     }
     compare(&subject, &model, &mut ran);
@@ -265,12 +232,7 @@ fn compare(subject: &CacheSubject, model: &CacheModel, ran: &mut Ran) {
 }
 
 /// One operation: whether it did what it says. `None` where the bytes end.
-fn step(
-    bytes: &mut Bytes<'_>,
-    subject: &mut CacheSubject,
-    model: &mut CacheModel,
-    next: &mut u64,
-) -> Option<bool> {
+fn step(bytes: &mut Bytes<'_>, subject: &mut CacheSubject, model: &mut CacheModel, next: &mut u64) -> Option<bool> {
     let kind = bytes.next()?;
     let owner = bytes.below(OWNERS)?;
     Some(match kind % 16 {
@@ -279,14 +241,7 @@ fn step(
                 return begin(bytes, subject, model, owner);
             };
             let strange = kind % 64 == 0;
-            let sought = sought(
-                bytes,
-                if strange {
-                    (device + 1) % DEVICES
-                } else {
-                    device
-                },
-            )?;
+            let sought = sought(bytes, if strange { (device + 1) % DEVICES } else { device })?;
             let hold = hold(bytes, model)?;
             let refused = kind >= 224;
             subject.refuse_host(refused.then_some(u64::from(kind % 4)));
@@ -295,10 +250,7 @@ fn step(
                 0 => Compile::Fails,
                 1 => Compile::Unwinds,
                 2 => Compile::Recurses,
-                more => Compile::Makes {
-                    number: *next,
-                    bytes: u64::from(more) * 10,
-                },
+                more => Compile::Makes { number: *next, bytes: u64::from(more) * 10 },
             };
             let there = model.matching(sought);
             let asked = subject.get_or_compile(owner, sought, compile, hold);
@@ -309,18 +261,11 @@ fn step(
                     model.tried.note("the key of another device");
                 }
                 CompileOutcome::Found(number) => {
-                    assert!(
-                        there.contains(&number),
-                        "{number} is found, and not one of {there:?}"
-                    );
+                    assert!(there.contains(&number), "{number} is found, and not one of {there:?}");
                     model.hold(hold, number);
                     let mine = model.shaders[&number].owner == owner;
                     model.drop_above_limits(number);
-                    model.tried.note(if mine {
-                        "found, its own"
-                    } else {
-                        "found, another owner's"
-                    });
+                    model.tried.note(if mine { "found, its own" } else { "found, another owner's" });
                 }
                 CompileOutcome::Host => {
                     assert!(refused && there.is_empty());
@@ -335,21 +280,10 @@ fn step(
                     });
                 }
                 CompileOutcome::Compiled => {
-                    let Compile::Makes { number, bytes } = compile else {
-                        panic!("{compile:?} made something")
-                    };
+                    let Compile::Makes { number, bytes } = compile else { panic!("{compile:?} made something") };
                     assert!(there.is_empty() && !strange, "{sought:?} was there");
                     model.tried.note("made");
-                    model.shaders.insert(
-                        number,
-                        ModelShader {
-                            sought,
-                            owner,
-                            bytes,
-                            holds: 1,
-                            live: true,
-                        },
-                    );
+                    model.shaders.insert(number, ModelShader { sought, owner, bytes, holds: 1, live: true });
                     model.compiled += 1;
                     // Its maker held it meanwhile.
                     let mut exist = subject.exist();
@@ -389,10 +323,7 @@ fn step(
         }
         13 => {
             let strict = kind >= 128;
-            let held = model
-                .shaders
-                .values()
-                .any(|shader| shader.owner == owner && shader.holds > 0);
+            let held = model.shaders.values().any(|shader| shader.owner == owner && shader.holds > 0);
             if model.owners[owner].is_none() {
                 return begin(bytes, subject, model, owner);
             }
@@ -405,15 +336,9 @@ fn step(
             });
             if let Some(removed) = ended {
                 // Those that were taken out before and are still held are told of too.
-                let held = model
-                    .shaders
-                    .values()
-                    .filter(|shader| shader.owner == owner && shader.holds > 0)
-                    .count() as u64;
-                assert_eq!(
-                    removed,
-                    (model.remove(|_, shader| shader.owner == owner).0, held)
-                );
+                let held =
+                    model.shaders.values().filter(|shader| shader.owner == owner && shader.holds > 0).count() as u64;
+                assert_eq!(removed, (model.remove(|_, shader| shader.owner == owner).0, held));
                 model.owners[owner] = None;
                 // What is still held is nobody's who comes next.
                 model
@@ -445,11 +370,7 @@ fn step(
         }
         _ => {
             let (bytes, entries) = (u64::from(bytes.next()?), u64::from(bytes.next()?));
-            model.limits = if kind < 128 {
-                (u64::MAX, u64::MAX)
-            } else {
-                (bytes * 20, entries)
-            };
+            model.limits = if kind < 128 { (u64::MAX, u64::MAX) } else { (bytes * 20, entries) };
             subject.limit(model.limits.0, model.limits.1);
             model.adopt(&subject.exist());
             true
@@ -457,12 +378,7 @@ fn step(
     })
 }
 
-fn begin(
-    bytes: &mut Bytes<'_>,
-    subject: &mut CacheSubject,
-    model: &mut CacheModel,
-    owner: usize,
-) -> Option<bool> {
+fn begin(bytes: &mut Bytes<'_>, subject: &mut CacheSubject, model: &mut CacheModel, owner: usize) -> Option<bool> {
     let device = bytes.below(DEVICES)?;
     let begun = subject.begin(owner, device);
     assert!(begun, "nothing was refused");
@@ -480,11 +396,5 @@ fn sought(bytes: &mut Bytes<'_>, device: usize) -> Option<ShaderQuery> {
 /// A place for a hold, where one is free and wanted.
 fn hold(bytes: &mut Bytes<'_>, model: &CacheModel) -> Option<Option<usize>> {
     let place = bytes.below(HOLDS * 2)?;
-    Some(
-        model
-            .holds
-            .get(place)
-            .is_some_and(Option::is_none)
-            .then_some(place),
-    )
+    Some(model.holds.get(place).is_some_and(Option::is_none).then_some(place))
 }

@@ -12,18 +12,8 @@ struct SubjectShader {
 
 impl Drop for SubjectShader {
     fn drop(&mut self) {
-        assert_eq!(
-            alloc_core::held_state_locks(),
-            0,
-            "no destructor runs with a lock held"
-        );
-        assert!(
-            self.exist
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(&self.number),
-            "destroyed once"
-        );
+        assert_eq!(alloc_core::held_state_locks(), 0, "no destructor runs with a lock held");
+        assert!(self.exist.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number), "destroyed once");
         AROUND.with_borrow(|cache| cache.as_ref().map(|cache| look_from_within(cache, self)));
     }
 }
@@ -40,18 +30,12 @@ pub static TIMES: AtomicU64 = AtomicU64::new(0);
 fn look_from_within(cache: &ShaderCache<SubjectShader, ()>, dying: &SubjectShader) {
     TIMES.fetch_add(1, Relaxed);
     let removed = cache.delete_where(|_, shader| {
-        assert_ne!(
-            shader.number, dying.number,
-            "what is being destroyed is found by nobody"
-        );
+        assert_ne!(shader.number, dying.number, "what is being destroyed is found by nobody");
         false
     });
     assert_eq!(removed, RemovalCounts::default());
     let stats = cache.stats();
-    assert!(
-        stats.bytes < u64::MAX / 2 && stats.entries < 1 << 20 && stats.dead < 1 << 20,
-        "{stats:?}"
-    );
+    assert!(stats.bytes < u64::MAX / 2 && stats.entries < 1 << 20 && stats.dead < 1 << 20, "{stats:?}");
 }
 
 /// From a compiler: all that an owner may do, and nothing of it stays.
@@ -59,11 +43,7 @@ fn use_from_within(owner: &CacheOwner<SubjectShader, ()>, key: ShaderKey, exist:
     TIMES.fetch_add(1, Relaxed);
     let cache = owner.cache();
     assert!(owner.in_use() > 0, "it is being compiled for");
-    assert!(
-        owner
-            .held_keys()
-            .all(|held| held.device() == owner.device())
-    );
+    assert!(owner.held_keys().all(|held| held.device() == owner.device()));
     let there = exist.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if let Some(found) = cache.get(key) {
         assert!(there.contains(&found.number));
@@ -76,21 +56,14 @@ fn use_from_within(owner: &CacheOwner<SubjectShader, ()>, key: ShaderKey, exist:
             Err(())
         });
         let failed = failed.map(|made| made.number);
-        assert!(matches!(
-            failed,
-            Err(CacheError::Compile(()) | CacheError::Host(_))
-        ));
+        assert!(matches!(failed, Err(CacheError::Compile(()) | CacheError::Host(_))));
         assert_eq!(other.release(), RemovalCounts::default());
     }
     assert_eq!(cache.release_device(device), RemovalCounts::default());
-    assert_eq!(
-        cache.delete_where(|_, shader| !there.contains(&shader.number)),
-        RemovalCounts::default()
-    );
+    assert_eq!(cache.delete_where(|_, shader| !there.contains(&shader.number)), RemovalCounts::default());
 }
 
-static MEMORY: FailingAllocator<FromGlobalAlloc<System>> =
-    FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
+static MEMORY: FailingAllocator<FromGlobalAlloc<System>> = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
 
 /// One subject at a time: what is refused is refused to whoever asks.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -110,10 +83,8 @@ impl CacheSubject {
     /// An empty cache for three devices.
     pub fn new() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let root = Context::root_static(&MEMORY, ContextOptions::new("cache"))
-            .expect("memory of the system");
-        let cache =
-            ShaderCache::new(root.handle(), CacheLimits::NONE).expect("memory of the system");
+        let root = Context::root_static(&MEMORY, ContextOptions::new("cache")).expect("memory of the system");
+        let cache = ShaderCache::new(root.handle(), CacheLimits::NONE).expect("memory of the system");
         AROUND.set(Some(cache.clone()));
         Self {
             holds: [const { None }; 32],
@@ -146,10 +117,7 @@ impl Drop for CacheSubject {
         AROUND.take();
         drop(self.cache.take());
         let closed = self.root.take().expect("there until the end").close_root();
-        assert!(
-            closed.is_ok() || std::thread::panicking(),
-            "host memory was not given back"
-        );
+        assert!(closed.is_ok() || std::thread::panicking(), "host memory was not given back");
     }
 }
 
@@ -168,9 +136,7 @@ impl CacheSubject {
 
     /// The owner goes: how many were destroyed, how many are held. `strict`: only if none is held, or `None`.
     pub fn end(&mut self, owner: usize, strict: bool) -> Option<(u64, u64)> {
-        let ending = self.owners[owner]
-            .take()
-            .expect("the program ends what it began");
+        let ending = self.owners[owner].take().expect("the program ends what it began");
         if !strict {
             return Some(both(ending.release()));
         }
@@ -192,31 +158,16 @@ impl CacheSubject {
         hold: Option<usize>,
     ) -> CompileOutcome {
         let (key, exist) = (self.key(sought), &self.exist);
-        let asked = self.owners[owner]
-            .as_ref()
-            .expect("the program asks those that it began");
+        let asked = self.owners[owner].as_ref().expect("the program asks those that it began");
         let compiled = Cell::new(false);
         let makes = || {
             compiled.set(true);
-            assert_eq!(
-                alloc_core::held_state_locks(),
-                0,
-                "no compile runs with a lock held"
-            );
+            assert_eq!(alloc_core::held_state_locks(), 0, "no compile runs with a lock held");
             use_from_within(asked, key, exist);
             match compile {
                 Compile::Makes { number, bytes } => {
-                    exist
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .insert(number);
-                    Ok(CompiledShader {
-                        value: SubjectShader {
-                            number,
-                            exist: Arc::clone(exist),
-                        },
-                        bytes,
-                    })
+                    exist.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+                    Ok(CompiledShader { value: SubjectShader { number, exist: Arc::clone(exist) }, bytes })
                 }
                 Compile::Fails => Err(()),
                 // Quietly: no hook is run.
@@ -242,11 +193,7 @@ impl CacheSubject {
             }
             Err(unwound) => resume_unwind(unwound),
         };
-        let answer = if compiled.get() {
-            CompileOutcome::Compiled
-        } else {
-            CompileOutcome::Found(held.number)
-        };
+        let answer = if compiled.get() { CompileOutcome::Compiled } else { CompileOutcome::Found(held.number) };
         if let Some(hold) = hold {
             self.holds[hold] = Some(held.into_work_ref());
         }
@@ -265,10 +212,7 @@ impl CacheSubject {
     }
 
     pub fn held_shader(&self, hold: usize) -> u64 {
-        self.holds[hold]
-            .as_ref()
-            .expect("the program holds it")
-            .number
+        self.holds[hold].as_ref().expect("the program holds it").number
     }
 
     pub fn release(&mut self, hold: usize) {
@@ -299,28 +243,16 @@ impl CacheSubject {
         // An owner that is gone, and whose shaders are held, counts in the cache alone.
         let owners = self.owners.iter().flatten().map(CacheOwner::stats);
         let (entries, dead, bytes) = owners.fold((0, 0, 0), |(entries, dead, bytes), owner| {
-            (
-                entries + owner.entries,
-                dead + owner.dead,
-                bytes + owner.bytes,
-            )
+            (entries + owner.entries, dead + owner.dead, bytes + owner.bytes)
         });
         assert_eq!(entries, stats.entries);
         assert!(dead <= stats.dead && bytes <= stats.bytes);
         assert_eq!(stats.compiling, 0);
-        CacheSums {
-            live: stats.entries,
-            dead: stats.dead,
-            bytes: stats.bytes,
-            compiled: stats.compiled,
-        }
+        CacheSums { live: stats.entries, dead: stats.dead, bytes: stats.bytes, compiled: stats.compiled }
     }
 
     pub fn exist(&self) -> BTreeSet<u64> {
-        self.exist
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.exist.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn refuse_host(&mut self, nth: Option<u64>) {

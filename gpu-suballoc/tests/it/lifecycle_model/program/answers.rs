@@ -125,11 +125,7 @@ pub fn calls(mock: &Mock) -> u64 {
 }
 
 pub const fn values([instance, physical_device, device]: HandleValues) -> VulkanHandles {
-    VulkanHandles {
-        instance,
-        physical_device,
-        device,
-    }
+    VulkanHandles { instance, physical_device, device }
 }
 
 pub const fn which(handle: VulkanHandleKind) -> usize {
@@ -150,12 +146,7 @@ pub fn left(outstanding: ContextOutstanding) -> ContextRemains {
 }
 
 pub const fn gone(released: ReleaseReport, left: ContextRemains) -> ReleaseOutcome {
-    ReleaseOutcome {
-        shaders: released.shaders,
-        held: released.held,
-        lost: released.device_lost,
-        remains: left,
-    }
+    ReleaseOutcome { shaders: released.shaders, held: released.held, lost: released.device_lost, remains: left }
 }
 
 /// What the handler refuses with.

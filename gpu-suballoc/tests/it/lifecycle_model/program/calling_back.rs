@@ -30,36 +30,20 @@ impl Around {
                 let info = BufferInfo::new(700, BufferUsage::STORAGE_BUFFER);
                 match gpu.create_buffer(&info, &RegionOptions::new()) {
                     Ok(region) => {
-                        let crop = gpu
-                            .crop(&region, 0, 64, 4)
-                            .map(|crop| gpu.free(crop).map_err(|back| back.error));
-                        assert!(
-                            matches!(crop, Ok(Ok(())) | Err(GpuError::Host(_))),
-                            "{crop:?}"
-                        );
-                        gpu.free(region)
-                            .map_err(|back| back.error)
-                            .expect("nobody else has it");
+                        let crop = gpu.crop(&region, 0, 64, 4).map(|crop| gpu.free(crop).map_err(|back| back.error));
+                        assert!(matches!(crop, Ok(Ok(())) | Err(GpuError::Host(_))), "{crop:?}");
+                        gpu.free(region).map_err(|back| back.error).expect("nobody else has it");
                     }
                     Err(error) => drop(refused(error)),
                 }
                 assert!(
-                    gpu.memory_map()
-                        .is_ok_and(|picture| picture.leaks().all(|leak| leak.size() > 0))
+                    gpu.memory_map().is_ok_and(|picture| picture.leaks().all(|leak| leak.size() > 0))
                         || gpu.host_bytes() > 0
                 );
-                own.shaders()
-                    .held_keys()
-                    .for_each(|key| assert_eq!(key.device(), own.shaders().device()));
+                own.shaders().held_keys().for_each(|key| assert_eq!(key.device(), own.shaders().device()));
             });
             // It may be the one that is being released, or acquired.
-            assert!(
-                matches!(
-                    used,
-                    Ok(()) | Err(ContextError::InUse | ContextError::Released)
-                ),
-                "{used:?}"
-            );
+            assert!(matches!(used, Ok(()) | Err(ContextError::InUse | ContextError::Released)), "{used:?}");
         }
     }
 }

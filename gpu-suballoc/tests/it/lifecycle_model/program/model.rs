@@ -58,43 +58,26 @@ pub fn same(mine: HandleValues, theirs: HandleValues) -> Result<(), Denied> {
 }
 
 pub fn not_null(handles: HandleValues) -> Result<(), Denied> {
-    handles
-        .iter()
-        .position(|handle| *handle == 0)
-        .map_or(Ok(()), |which| Err(Denied::Null(which)))
+    handles.iter().position(|handle| *handle == 0).map_or(Ok(()), |which| Err(Denied::Null(which)))
 }
 
 impl LifecycleModel {
     pub fn known(&self, handle: u64) -> Option<usize> {
-        self.devices
-            .iter()
-            .position(|device| !device.lost && device.contexts > 0 && device.handles[2] == handle)
+        self.devices.iter().position(|device| !device.lost && device.contexts > 0 && device.handles[2] == handle)
     }
 
     pub fn crops_of(&self, piece: usize) -> usize {
-        self.pieces
-            .iter()
-            .flatten()
-            .filter(|there| there.life.is_some() && there.of == Some(piece))
-            .count()
+        self.pieces.iter().flatten().filter(|there| there.life.is_some() && there.of == Some(piece)).count()
     }
 
     pub fn remains(&self, life: Life) -> ContextRemains {
         let pieces = |crop: bool| {
-            let mine =
-                |piece: &&Piece| piece.life == Some(life.serial) && piece.of.is_some() == crop;
+            let mine = |piece: &&Piece| piece.life == Some(life.serial) && piece.of.is_some() == crop;
             self.pieces.iter().flatten().filter(mine).count() as u64
         };
-        let held = self
-            .shaders
-            .values()
-            .filter(|shader| shader.owner == life.serial && shader.holds > 0)
-            .count() as u64;
-        ContextRemains {
-            regions: pieces(false),
-            crops: pieces(true),
-            shaders: held,
-        }
+        let held =
+            self.shaders.values().filter(|shader| shader.owner == life.serial && shader.holds > 0).count() as u64;
+        ContextRemains { regions: pieces(false), crops: pieces(true), shaders: held }
     }
 
     /// Takes those out of which `which` says so: how many were destroyed.
@@ -114,34 +97,19 @@ impl LifecycleModel {
         let shaders = self.remove_where(|shader| shader.owner == life.serial);
         let device = &mut self.devices[life.device];
         device.contexts -= 1;
-        for piece in self
-            .pieces
-            .iter_mut()
-            .flatten()
-            .filter(|piece| piece.life == Some(life.serial))
-        {
+        for piece in self.pieces.iter_mut().flatten().filter(|piece| piece.life == Some(life.serial)) {
             piece.life = None;
         }
         self.gone += usize::from(life.numbered);
         if self.default == Some(context) {
             self.default = None;
         }
-        ReleaseOutcome {
-            shaders,
-            held: left.shaders,
-            lost: device.lost,
-            remains: left,
-        }
+        ReleaseOutcome { shaders, held: left.shaders, lost: device.lost, remains: left }
     }
 
     pub fn release_shader(&mut self, hold: usize) {
-        let number = self.holds[hold]
-            .take()
-            .expect("the program lets go what it holds");
-        let shader = self
-            .shaders
-            .get_mut(&number)
-            .expect("what is held is there");
+        let number = self.holds[hold].take().expect("the program lets go what it holds");
+        let shader = self.shaders.get_mut(&number).expect("what is held is there");
         shader.holds -= 1;
         if !shader.live && shader.holds == 0 {
             self.shaders.remove(&number);

@@ -20,18 +20,8 @@ pub struct SubjectShader {
 
 impl Drop for SubjectShader {
     fn drop(&mut self) {
-        assert_eq!(
-            alloc_core::held_state_locks(),
-            0,
-            "no destructor runs with a lock held"
-        );
-        assert!(
-            self.exist
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(&self.number),
-            "destroyed once"
-        );
+        assert_eq!(alloc_core::held_state_locks(), 0, "no destructor runs with a lock held");
+        assert!(self.exist.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number), "destroyed once");
         if let Some(around) = AROUND.get() {
             around.call_back();
         }
@@ -85,19 +75,10 @@ impl LifecycleSubject {
     /// As [`new`](Self::new); and they call back.
     pub fn calling_back() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let root = Context::root_static(&MEMORY, ContextOptions::new("contexts"))
-            .expect("memory of the system");
-        let home =
-            DeviceContexts::new(root.handle(), CacheLimits::NONE).expect("memory of the system");
-        let (home, table) = (
-            &*Box::leak(Box::new(home)),
-            &*Box::leak(Box::new(ContextTable::new(root.handle()))),
-        );
-        let around = &*Box::leak(Box::new(Around {
-            table,
-            home,
-            ids: Mutex::default(),
-        }));
+        let root = Context::root_static(&MEMORY, ContextOptions::new("contexts")).expect("memory of the system");
+        let home = DeviceContexts::new(root.handle(), CacheLimits::NONE).expect("memory of the system");
+        let (home, table) = (&*Box::leak(Box::new(home)), &*Box::leak(Box::new(ContextTable::new(root.handle()))));
+        let around = &*Box::leak(Box::new(Around { table, home, ids: Mutex::default() }));
         AROUND.set(Some(around));
         Self {
             pieces: [const { None }; 24],
@@ -120,10 +101,7 @@ impl LifecycleSubject {
     }
 
     fn with<R>(&self, context: usize, run: impl FnOnce(&Own) -> R) -> R {
-        match self.places[context]
-            .as_ref()
-            .expect("the program uses what it acquired")
-        {
+        match self.places[context].as_ref().expect("the program uses what it acquired") {
             SubjectPlace::Own(own) => run(own),
             SubjectPlace::Numbered(id) => self.table().with(*id, run).expect("nobody releases it"),
         }
@@ -131,10 +109,7 @@ impl LifecycleSubject {
 
     fn index(&self, id: DeviceContextId) -> usize {
         let of = |place: &Option<SubjectPlace>| matches!(place, Some(SubjectPlace::Numbered(there)) if *there == id);
-        self.places
-            .iter()
-            .position(of)
-            .expect("a context that was acquired")
+        self.places.iter().position(of).expect("a context that was acquired")
     }
 
     fn piece(&self, piece: usize) -> &Region {
@@ -142,26 +117,17 @@ impl LifecycleSubject {
     }
 
     fn device(&self, number: CacheDevice) -> u64 {
-        self.devices
-            .iter()
-            .position(|known| known.number == number)
-            .expect("its driver was loaded") as u64
-            + 1
+        self.devices.iter().position(|known| known.number == number).expect("its driver was loaded") as u64 + 1
     }
 }
 
 impl Drop for LifecycleSubject {
     fn drop(&mut self) {
         AROUND.set(None);
-        self.devices
-            .iter()
-            .for_each(|known| known.mock.set_hook(None));
+        self.devices.iter().for_each(|known| known.mock.set_hook(None));
         self.holds.iter_mut().for_each(|hold| drop(hold.take()));
         self.places.iter_mut().for_each(|place| drop(place.take()));
-        let (table, home) = (
-            self.table.take().expect("there until now"),
-            self.home.take().expect("there until now"),
-        );
+        let (table, home) = (self.table.take().expect("there until now"), self.home.take().expect("there until now"));
         // SAFETY: leaked in `new`; nobody calls back any more.
         drop(unsafe { Box::from_raw(ptr::from_ref(table).cast_mut()) });
         // SAFETY: leaked in `new`; nobody calls back any more.
@@ -173,10 +139,7 @@ impl Drop for LifecycleSubject {
         // SAFETY: leaked in `calling_back`; hooks and handlers that used it are gone or no longer set.
         drop(unsafe { Box::from_raw(ptr::from_ref(self.around).cast_mut()) });
         let closed = self.root.take().expect("there until the end").close_root();
-        assert!(
-            closed.is_ok() || std::thread::panicking(),
-            "host memory was not given back"
-        );
+        assert!(closed.is_ok() || std::thread::panicking(), "host memory was not given back");
     }
 }
 
@@ -188,28 +151,18 @@ struct Switch {
 }
 
 fn acquire_context(user: *mut c_void, _: bool) -> Result<Option<DeviceContextId>, ContextError> {
-    assert_eq!(
-        alloc_core::held_state_locks(),
-        0,
-        "no handler is called with a lock held"
-    );
+    assert_eq!(alloc_core::held_state_locks(), 0, "no handler is called with a lock held");
     // SAFETY: every dispatch here is asked with a switch.
     let switch = unsafe { &*user.cast::<Switch>() };
     if let Some(around) = AROUND.get() {
         around.call_back();
     }
-    switch
-        .acquired
-        .set(switch.acquired.get() + u32::from(switch.answer.is_ok()));
+    switch.acquired.set(switch.acquired.get() + u32::from(switch.answer.is_ok()));
     switch.answer
 }
 
 fn release_context(user: *mut c_void, id: Option<DeviceContextId>) {
-    assert_eq!(
-        alloc_core::held_state_locks(),
-        0,
-        "no handler is called with a lock held"
-    );
+    assert_eq!(alloc_core::held_state_locks(), 0, "no handler is called with a lock held");
     // SAFETY: every dispatch here is asked with a switch.
     let switch = unsafe { &*user.cast::<Switch>() };
     assert_eq!(Ok(id), switch.answer, "the one that was acquired");
@@ -217,60 +170,27 @@ fn release_context(user: *mut c_void, id: Option<DeviceContextId>) {
 }
 
 impl LifecycleSubject {
-    pub fn acquire(
-        &mut self,
-        context: usize,
-        handles: HandleValues,
-        numbered: bool,
-    ) -> Result<u64, Denied> {
-        let Self {
-            home,
-            table,
-            root,
-            devices,
-            without_a_command,
-            around,
-            ..
-        } = self;
-        let (home, table, around) = (
-            home.expect("there until the end"),
-            table.expect("there until the end"),
-            *around,
-        );
+    pub fn acquire(&mut self, context: usize, handles: HandleValues, numbered: bool) -> Result<u64, Denied> {
+        let Self { home, table, root, devices, without_a_command, around, .. } = self;
+        let (home, table, around) = (home.expect("there until the end"), table.expect("there until the end"), *around);
         let memory = root.as_ref().expect("there until the end").handle();
         let (handles, missing) = (values(handles), *without_a_command);
         // Small, so that several blocks are made.
-        let options = MemoryOptions {
-            first_block: Some(1 << 16),
-            max_block: Some(1 << 18),
-            ..MemoryOptions::default()
-        };
-        let options = AllocatorOptions {
-            memory: options,
-            ..AllocatorOptions::default()
-        };
+        let options =
+            MemoryOptions { first_block: Some(1 << 16), max_block: Some(1 << 18), ..MemoryOptions::default() };
+        let options = AllocatorOptions { memory: options, ..AllocatorOptions::default() };
         let acquire = || {
             let load = |state: &DeviceState| {
-                let nulls =
-                    [handles.instance, handles.physical_device, handles.device].contains(&0);
+                let nulls = [handles.instance, handles.physical_device, handles.device].contains(&0);
                 assert!(!nulls, "a null handle is refused before anything is asked");
                 if missing {
-                    return Err(ContextError::MissingCommand {
-                        level: CommandSource::Device,
-                        name: c"vkFreeMemory",
-                    });
+                    return Err(ContextError::MissingCommand { level: CommandSource::Device, name: c"vkFreeMemory" });
                 }
                 let number = state.cache_device();
-                let there = devices
-                    .iter()
-                    .find(|known| known.number == number)
-                    .map(|known| Arc::clone(&known.mock));
+                let there = devices.iter().find(|known| known.number == number).map(|known| Arc::clone(&known.mock));
                 let mock = there.unwrap_or_else(|| {
-                    let profile = [
-                        MockProfile::Lavapipe,
-                        MockProfile::Nvidia,
-                        MockProfile::IntelUma,
-                    ][(handles.device % 3) as usize];
+                    let profile = [MockProfile::Lavapipe, MockProfile::Nvidia, MockProfile::IntelUma]
+                        [(handles.device % 3) as usize];
                     let mock = Arc::new(MockDevice::new(profile, FromGlobalAlloc::SYSTEM));
                     let hook = AROUND.get().map(|around| {
                         &*Box::leak(Box::new(move |call| {
@@ -281,12 +201,7 @@ impl LifecycleSubject {
                         })) as MockHook
                     });
                     mock.set_hook(hook);
-                    devices.push(KnownContext {
-                        number,
-                        mock: Arc::clone(&mock),
-                        calls: None,
-                        hook,
-                    });
+                    devices.push(KnownContext { number, mock: Arc::clone(&mock), calls: None, hook });
                     mock
                 });
                 Ok(mock)
@@ -307,15 +222,10 @@ impl LifecycleSubject {
 
     pub fn acquire_again(&mut self, context: usize, handles: HandleValues) -> Result<(), Denied> {
         let handles = values(handles);
-        match self.places[context]
-            .as_ref()
-            .expect("the program uses what it acquired")
-        {
+        match self.places[context].as_ref().expect("the program uses what it acquired") {
             SubjectPlace::Own(own) => own.acquire_again(handles).map_err(denied),
             SubjectPlace::Numbered(id) => {
-                let again = self
-                    .table()
-                    .acquire(Some(*id), handles, || panic!("nothing is made"));
+                let again = self.table().acquire(Some(*id), handles, || panic!("nothing is made"));
                 again.map(|same| assert_eq!(same, *id)).map_err(denied)
             }
         }
@@ -327,9 +237,7 @@ impl LifecycleSubject {
         };
         let (table, handles) = (self.table(), values(handles));
         let tried = [
-            table
-                .acquire(Some(id), handles, || panic!("nothing is made"))
-                .map(|_| ()),
+            table.acquire(Some(id), handles, || panic!("nothing is made")).map(|_| ()),
             table.with(id, |_| ()),
             table.release(Some(id), handles).map(|_| ()),
             table.set_default(Some(id)).map(|_| ()),
@@ -337,15 +245,8 @@ impl LifecycleSubject {
         tried.map(|tried| tried.map_err(denied)).into()
     }
 
-    pub fn release(
-        &mut self,
-        context: usize,
-        handles: HandleValues,
-    ) -> Result<ReleaseOutcome, Denied> {
-        match self.places[context]
-            .take()
-            .expect("the program releases what it acquired")
-        {
+    pub fn release(&mut self, context: usize, handles: HandleValues) -> Result<ReleaseOutcome, Denied> {
+        match self.places[context].take().expect("the program releases what it acquired") {
             SubjectPlace::Own(own) => match own.release() {
                 Ok(released) => Ok(gone(released, ContextRemains::default())),
                 Err(back) => {
@@ -361,16 +262,9 @@ impl LifecycleSubject {
             },
             SubjectPlace::Numbered(id) => match self.table().release(Some(id), values(handles)) {
                 Ok(released) => {
-                    self.around
-                        .ids
-                        .lock()
-                        .expect("no panic")
-                        .retain(|there| *there != id);
+                    self.around.ids.lock().expect("no panic").retain(|there| *there != id);
                     self.gone.push(id);
-                    Ok(gone(
-                        released.expect("it was a context"),
-                        ContextRemains::default(),
-                    ))
+                    Ok(gone(released.expect("it was a context"), ContextRemains::default()))
                 }
                 Err(error) => {
                     self.places[context] = Some(SubjectPlace::Numbered(id));
@@ -381,9 +275,7 @@ impl LifecycleSubject {
     }
 
     pub fn end(&mut self, context: usize, ending: Ending) -> Option<ReleaseOutcome> {
-        let Some(SubjectPlace::Own(own)) = self.places[context].take() else {
-            panic!("the table ends its own")
-        };
+        let Some(SubjectPlace::Own(own)) = self.places[context].take() else { panic!("the table ends its own") };
         if ending == Ending::Drop {
             drop(own);
             return None;
@@ -394,34 +286,21 @@ impl LifecycleSubject {
 
     pub fn lose(&mut self, context: usize) {
         let number = self.with(context, |own| own.shaders().device());
-        let known = self
-            .devices
-            .iter_mut()
-            .find(|known| known.number == number)
-            .expect("its driver was loaded");
+        let known = self.devices.iter_mut().find(|known| known.number == number).expect("its driver was loaded");
         known.calls.get_or_insert(calls(&known.mock));
         self.with(context, Own::device_lost);
     }
 
     pub fn allocate(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
         let info = BufferInfo::new(1000 << (piece % 5), BufferUsage::STORAGE_BUFFER);
-        let options = RegionOptions::new()
-            .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
-        let taken = self
-            .with(context, |own| {
-                own.allocator().create_buffer(&info, &options)
-            })
-            .map_err(refused)?;
+        let options = RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+        let taken = self.with(context, |own| own.allocator().create_buffer(&info, &options)).map_err(refused)?;
         self.pieces[piece] = Some(taken);
         Ok(())
     }
 
     pub fn crop(&mut self, context: usize, of: usize, piece: usize) -> Result<(), Denied> {
-        let cut = self
-            .with(context, |own| {
-                own.allocator().crop(self.piece(of), 256, 64, 4)
-            })
-            .map_err(refused)?;
+        let cut = self.with(context, |own| own.allocator().crop(self.piece(of), 256, 64, 4)).map_err(refused)?;
         self.pieces[piece] = Some(cut);
         Ok(())
     }
@@ -440,8 +319,7 @@ impl LifecycleSubject {
 
     pub fn unmap(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
         let id = self.piece(piece).id();
-        self.with(context, |own| own.allocator().unmap_id(id))
-            .map_err(refused)
+        self.with(context, |own| own.allocator().unmap_id(id)).map_err(refused)
     }
 
     pub fn free(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
@@ -466,25 +344,13 @@ impl LifecycleSubject {
     ) -> Result<u64, Denied> {
         let exist = &self.exist;
         let asked = self.with(context, |own| {
-            let asked = own.shaders().get_or_compile(
-                ShaderKey::kernel(own.shaders().device(), key),
-                || {
-                    if own.device_state().is_lost() {
-                        return Err(());
-                    }
-                    exist
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .insert(number);
-                    Ok(CompiledShader {
-                        value: SubjectShader {
-                            number,
-                            exist: Arc::clone(exist),
-                        },
-                        bytes: 10,
-                    })
-                },
-            );
+            let asked = own.shaders().get_or_compile(ShaderKey::kernel(own.shaders().device(), key), || {
+                if own.device_state().is_lost() {
+                    return Err(());
+                }
+                exist.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+                Ok(CompiledShader { value: SubjectShader { number, exist: Arc::clone(exist) }, bytes: 10 })
+            });
             asked.map(|found| (found.number, hold.map(|_| found.into_work_ref())))
         });
         let (found, work) = asked.map_err(|error| match error {
@@ -503,14 +369,8 @@ impl LifecycleSubject {
     }
 
     pub fn set_handlers(&mut self, own: bool) -> Result<bool, Denied> {
-        let handlers = own.then_some(ContextHandlers {
-            acquire_context,
-            release_context,
-        });
-        self.table()
-            .set_context_handlers(handlers)
-            .map(|before| before.is_some())
-            .map_err(denied)
+        let handlers = own.then_some(ContextHandlers { acquire_context, release_context });
+        self.table().set_context_handlers(handlers).map(|before| before.is_some()).map_err(denied)
     }
 
     pub fn set_default(&mut self, context: Option<usize>) -> Result<Option<usize>, Denied> {
@@ -525,47 +385,23 @@ impl LifecycleSubject {
     pub fn dispatch(&mut self, answer: SubjectAnswer, create: bool) -> Dispatched {
         let answer = match answer {
             SubjectAnswer::Context(context) => Ok(Some(self.with(context, DeviceContext::id))),
-            SubjectAnswer::Stale => Ok(Some(
-                self.gone
-                    .last()
-                    .copied()
-                    .unwrap_or(DeviceContextId::from_raw(u64::MAX)),
-            )),
+            SubjectAnswer::Stale => Ok(Some(self.gone.last().copied().unwrap_or(DeviceContextId::from_raw(u64::MAX)))),
             SubjectAnswer::Nothing => Ok(None),
             SubjectAnswer::Refuses => Err(REFUSES),
         };
-        let switch = Switch {
-            answer,
-            acquired: Cell::new(0),
-            released: Cell::new(0),
-        };
+        let switch = Switch { answer, acquired: Cell::new(0), released: Cell::new(0) };
         let table = self.table();
-        let ran = table.dispatch(
-            ptr::from_ref(&switch).cast_mut().cast(),
-            create,
-            |running| {
-                let inside = [
-                    table.set_context_handlers(None).map(|_| ()),
-                    table.set_default(None).map(|_| ()),
-                    running.map_or(Ok(()), |own| {
-                        table.release(Some(own.id()), values([1; 3])).map(|_| ())
-                    }),
-                ];
-                (
-                    running.map(|own| own.id()),
-                    inside.map(|tried| tried.map_err(denied)),
-                )
-            },
-        );
-        assert_eq!(
-            switch.acquired.get(),
-            switch.released.get(),
-            "each acquire has its release"
-        );
+        let ran = table.dispatch(ptr::from_ref(&switch).cast_mut().cast(), create, |running| {
+            let inside = [
+                table.set_context_handlers(None).map(|_| ()),
+                table.set_default(None).map(|_| ()),
+                running.map_or(Ok(()), |own| table.release(Some(own.id()), values([1; 3])).map(|_| ())),
+            ];
+            (running.map(|own| own.id()), inside.map(|tried| tried.map_err(denied)))
+        });
+        assert_eq!(switch.acquired.get(), switch.released.get(), "each acquire has its release");
         Dispatched {
-            with: ran
-                .map(|(id, _)| id.map(|id| self.index(id)))
-                .map_err(denied),
+            with: ran.map(|(id, _)| id.map(|id| self.index(id))).map_err(denied),
             inside: ran.ok().map(|(_, inside)| inside),
         }
     }
@@ -604,23 +440,9 @@ impl LifecycleSubject {
 
     pub fn exist(&self) -> Vec<u64> {
         for known in &self.devices {
-            assert!(
-                known
-                    .calls
-                    .is_none_or(|before| before == calls(&known.mock)),
-                "a lost device was called"
-            );
-            assert!(
-                known.mock.violations().is_empty(),
-                "{}",
-                known.mock.violations()
-            );
+            assert!(known.calls.is_none_or(|before| before == calls(&known.mock)), "a lost device was called");
+            assert!(known.mock.violations().is_empty(), "{}", known.mock.violations());
         }
-        self.exist
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .copied()
-            .collect()
+        self.exist.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 }

@@ -1,9 +1,9 @@
-//! Random use of a virtual block beside an interval model: what is taken, what is a hole, and nothing else. The fuzz target includes this
-//! folder.
+//! Random use of a virtual block beside an interval model: what is taken, what is a hole, and nothing else. The fuzz
+//! target includes this folder.
 //!
 //! After each operation the totals are the model's; now and then, and at the end, the
-//! block's walk is the model's list of intervals, hole by hole. A general block may refuse only where the model has no hole that fits; stacks
-//! and rings free in their order.
+//! block's walk is the model's list of intervals, hole by hole. A general block may refuse only where the model has no
+//! hole that fits; stacks and rings free in their order.
 #![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
 use alloc_core::Scope;
@@ -21,11 +21,7 @@ const DEAD: usize = 64;
 const WALK: u64 = 128;
 
 /// Blocks that are used in order.
-pub const LINEAR: [BlockAlgorithm; 3] = [
-    BlockAlgorithm::Stack,
-    BlockAlgorithm::DoubleStack,
-    BlockAlgorithm::Ring,
-];
+pub const LINEAR: [BlockAlgorithm; 3] = [BlockAlgorithm::Stack, BlockAlgorithm::DoubleStack, BlockAlgorithm::Ring];
 
 type Host = FailingAllocator<RecordingAllocator>;
 
@@ -48,13 +44,7 @@ struct RangeModel {
 
 impl RangeModel {
     fn new(size: u64, granule: u64) -> Self {
-        Self {
-            granule,
-            holes: BTreeMap::from([(0, size)]),
-            used_ranges: BTreeMap::new(),
-            used: 0,
-            size,
-        }
+        Self { granule, holes: BTreeMap::from([(0, size)]), used_ranges: BTreeMap::new(), used: 0, size }
     }
 
     fn span(&self, size: u64) -> u64 {
@@ -62,29 +52,16 @@ impl RangeModel {
     }
 
     fn fits(&self, size: u64, alignment: u64) -> bool {
-        let (span, alignment) = (
-            u128::from(self.span(size)),
-            u128::from(alignment.max(self.granule)),
-        );
+        let (span, alignment) = (u128::from(self.span(size)), u128::from(alignment.max(self.granule)));
         self.holes.iter().any(|(&start, &len)| {
-            u128::from(start).next_multiple_of(alignment) + span
-                <= u128::from(start) + u128::from(len)
+            u128::from(start).next_multiple_of(alignment) + span <= u128::from(start) + u128::from(len)
         })
     }
 
     fn allocate(&mut self, offset: u64, span: u64) {
-        let hole = self
-            .holes
-            .range(..=offset)
-            .next_back()
-            .map(|(&start, &len)| (start, len));
-        let (start, len) = hole.unwrap_or_else(|| {
-            panic!("{offset:#x} lies below every hole: it is taken, or outside")
-        });
-        let (end, hole_end) = (
-            offset.checked_add(span).expect("no range ends beyond 2^64"),
-            start + len,
-        );
+        let hole = self.holes.range(..=offset).next_back().map(|(&start, &len)| (start, len));
+        let (start, len) = hole.unwrap_or_else(|| panic!("{offset:#x} lies below every hole: it is taken, or outside"));
+        let (end, hole_end) = (offset.checked_add(span).expect("no range ends beyond 2^64"), start + len);
         assert!(
             end <= hole_end,
             "{offset:#x}+{span:#x} overlaps what is taken, or the end: the hole is {start:#x}+{len:#x}"
@@ -101,17 +78,11 @@ impl RangeModel {
     }
 
     fn free(&mut self, offset: u64) {
-        let span = self
-            .used_ranges
-            .remove(&offset)
-            .expect("the program frees what it took");
+        let span = self.used_ranges.remove(&offset).expect("the program frees what it took");
         self.used -= span;
         let (mut start, mut len) = (offset, span);
-        if let Some((&below, &its)) = self
-            .holes
-            .range(..offset)
-            .next_back()
-            .filter(|(below, its)| **below + **its == offset)
+        if let Some((&below, &its)) =
+            self.holes.range(..offset).next_back().filter(|(below, its)| **below + **its == offset)
         {
             self.holes.remove(&below);
             (start, len) = (below, len + its);
@@ -180,9 +151,7 @@ pub fn range_ops(bytes: &[u8], algorithm: BlockAlgorithm) -> (Ran, Tried) {
         program.free(program.live.len() - 1);
     }
     program.compare();
-    let RangeProgram {
-        block, ran, tried, ..
-    } = program;
+    let RangeProgram { block, ran, tried, .. } = program;
     drop(block);
     host.inner().assert_empty("by the block");
     (ran, tried)
@@ -232,26 +201,14 @@ impl RangeProgram<'_, '_> {
     }
 
     /// The ends of a stack and a ring are one.
-    fn ask(
-        &mut self,
-        size: u64,
-        alignment: u64,
-        high: bool,
-    ) -> Result<LiveRange, VirtualBlockError> {
-        let has_two_ends = matches!(
-            self.algorithm,
-            BlockAlgorithm::General | BlockAlgorithm::DoubleStack
-        );
+    fn ask(&mut self, size: u64, alignment: u64, high: bool) -> Result<LiveRange, VirtualBlockError> {
+        let has_two_ends = matches!(self.algorithm, BlockAlgorithm::General | BlockAlgorithm::DoubleStack);
         let options = VirtualAllocationOptions {
             upper_address: high && has_two_ends,
             ..VirtualAllocationOptions::new(size, alignment)
         };
         let range = self.block.allocate_with(&options)?;
-        Ok(LiveRange {
-            range,
-            asked: size,
-            is_upper: options.upper_address,
-        })
+        Ok(LiveRange { range, asked: size, is_upper: options.upper_address })
     }
 
     fn allocate(&mut self, high: bool) -> Option<bool> {
@@ -273,20 +230,9 @@ impl RangeProgram<'_, '_> {
     ) -> bool {
         match answer {
             Ok(live) => {
-                let VirtualRange {
-                    allocation,
-                    offset,
-                    size: granted,
-                    ..
-                } = live.range;
-                assert!(
-                    offset.is_multiple_of(alignment),
-                    "{offset:#x} is not aligned to {alignment:#x}"
-                );
-                assert!(
-                    offset.is_multiple_of(self.model.granule),
-                    "{offset:#x} is within a granule"
-                );
+                let VirtualRange { allocation, offset, size: granted, .. } = live.range;
+                assert!(offset.is_multiple_of(alignment), "{offset:#x} is not aligned to {alignment:#x}");
+                assert!(offset.is_multiple_of(self.model.granule), "{offset:#x} is within a granule");
                 let span = self.model.span(size);
                 let whole = span.next_multiple_of(alignment);
                 assert!(
@@ -294,14 +240,8 @@ impl RangeProgram<'_, '_> {
                     "{granted:#x} for {size:#x} aligned to {alignment:#x}"
                 );
                 self.model.allocate(offset, granted);
-                assert!(
-                    !self.dead.contains(&allocation),
-                    "{allocation:?} is given out again"
-                );
-                let newest = self
-                    .live
-                    .last()
-                    .filter(|last| !last.is_upper && !live.is_upper);
+                assert!(!self.dead.contains(&allocation), "{allocation:?} is given out again");
+                let newest = self.live.last().filter(|last| !last.is_upper && !live.is_upper);
                 if newest.is_some_and(|newest| offset < newest.range.offset) {
                     assert_ne!(self.algorithm, BlockAlgorithm::Stack);
                     self.tried.note("begins below the newest");
@@ -325,10 +265,7 @@ impl RangeProgram<'_, '_> {
                 self.tried.note("refused for lack of host memory");
                 false
             }
-            Err(other) => panic!(
-                "{size:#x} aligned to {alignment:#x} of {:#x}: {other:?}",
-                self.model.size
-            ),
+            Err(other) => panic!("{size:#x} aligned to {alignment:#x} of {:#x}: {other:?}", self.model.size),
         }
     }
 
@@ -371,16 +308,8 @@ impl RangeProgram<'_, '_> {
             return Some(false);
         };
         let id = self.dead[index];
-        assert_eq!(
-            self.block.free(id),
-            Err(VirtualBlockError::Stale),
-            "{id:?} was given back before"
-        );
-        assert_eq!(
-            self.block.info(id),
-            Err(VirtualBlockError::Stale),
-            "{id:?} was given back before"
-        );
+        assert_eq!(self.block.free(id), Err(VirtualBlockError::Stale), "{id:?} was given back before");
+        assert_eq!(self.block.info(id), Err(VirtualBlockError::Stale), "{id:?} was given back before");
         self.tried.note("stale id");
         Some(true)
     }
@@ -401,11 +330,9 @@ impl RangeProgram<'_, '_> {
         };
         let answer = self.ask(size, alignment, which & 1 == 0);
         match answer.map(|live| live.range) {
-            Err(
-                VirtualBlockError::ZeroSize
-                | VirtualBlockError::Alignment
-                | VirtualBlockError::TooLarge,
-            ) => self.tried.note("bad request"),
+            Err(VirtualBlockError::ZeroSize | VirtualBlockError::Alignment | VirtualBlockError::TooLarge) => {
+                self.tried.note("bad request")
+            }
             // An alignment above the space leaves offset 0, which is a multiple of everything.
             Err(VirtualBlockError::Full) if which % 9 == 7 => {}
             other => panic!("{size:#x} aligned to {alignment:#x} of {end:#x}: {other:?}"),
@@ -461,11 +388,7 @@ impl RangeProgram<'_, '_> {
     fn totals(&mut self) {
         let sums = self.block.statistics();
         let expected = (self.model.size, self.model.used, self.live.len() as u32);
-        assert_eq!(
-            (sums.size, sums.allocation_bytes, sums.allocation_count),
-            expected,
-            "size, used, live"
-        );
+        assert_eq!((sums.size, sums.allocation_bytes, sums.allocation_count), expected, "size, used, live");
         self.ran.compared += 1;
     }
 
@@ -490,10 +413,7 @@ impl RangeProgram<'_, '_> {
         let sums = self.block.statistics();
         let bound = sums.largest_free_bound;
         assert!(bound >= largest, "{sums:?} for {largest}");
-        assert!(
-            bound == largest || !LINEAR.contains(&self.algorithm),
-            "{sums:?} for {largest}, without an index"
-        );
+        assert!(bound == largest || !LINEAR.contains(&self.algorithm), "{sums:?} for {largest}, without an index");
         assert_eq!(sums.unused_range_count as usize, self.model.holes.len());
         assert_eq!(self.block.is_empty(), self.live.is_empty());
         let taken_from_host = self.host.inner().scope(Scope::Object).live_bytes;

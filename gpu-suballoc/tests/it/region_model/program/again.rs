@@ -1,5 +1,5 @@
-//! A device that calls back whoever called it, at every call: allocates, maps, crops, frees, looks at all of it, and keeps some regions
-//! from one call to the next, so that what is half done somewhere meets it.
+//! A device that calls back whoever called it, at every call: allocates, maps, crops, frees, looks at all of it, and
+//! keeps some regions from one call to the next, so that what is half done somewhere meets it.
 
 use super::*;
 
@@ -33,17 +33,8 @@ pub enum How {
 
 impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
     pub const fn new(gpu: &'static GpuAllocator<D, A>, how: How) -> Self {
-        let first = if let How::Clean(first) = how {
-            first
-        } else {
-            0
-        };
-        Self {
-            gpu,
-            kept: Mutex::new(Vec::new()),
-            turns: AtomicU64::new(first),
-            how,
-        }
+        let first = if let How::Clean(first) = how { first } else { 0 };
+        Self { gpu, kept: Mutex::new(Vec::new()), turns: AtomicU64::new(first), how }
     }
 
     /// At a call of the device.
@@ -61,14 +52,8 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
         if let How::Harm(at) = self.how
             && turn == at
         {
-            let picture = self
-                .gpu
-                .memory_map()
-                .unwrap_or_else(|error| panic!("{error}"));
-            let others = picture
-                .leaks()
-                .map(|leak| leak.id)
-                .filter(|id| kept.iter().all(|mine| mine.id() != *id));
+            let picture = self.gpu.memory_map().unwrap_or_else(|error| panic!("{error}"));
+            let others = picture.leaks().map(|leak| leak.id).filter(|id| kept.iter().all(|mine| mine.id() != *id));
             for id in others {
                 let _ = self.gpu.free_id(id);
             }
@@ -80,10 +65,7 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
                 nested
                     || matches!(
                         error,
-                        GpuError::Host(_)
-                            | GpuError::Device(_)
-                            | GpuError::AfterAllocation(_)
-                            | GpuError::Limit(_)
+                        GpuError::Host(_) | GpuError::Device(_) | GpuError::AfterAllocation(_) | GpuError::Limit(_)
                     ),
                 "{error}"
             );
@@ -91,8 +73,7 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
     }
 
     fn turn(&self, turn: u64, kept: &mut Vec<Region>) -> Result<(), GpuError> {
-        let lifetime =
-            [Lifetime::Unknown, Lifetime::Transient, Lifetime::Persistent][(turn % 3) as usize];
+        let lifetime = [Lifetime::Unknown, Lifetime::Transient, Lifetime::Persistent][(turn % 3) as usize];
         let options = RegionOptions::new().lifetime(lifetime);
         let visible = options.preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
         let needs = ResourceRequirements::new(1 + turn * 97 % 3000, 1 << (turn % 8));
@@ -122,9 +103,7 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
                 };
                 let crop = self.gpu.crop(root, 0, 1, 1)?;
                 let deeper = self.gpu.crop(&crop, 0, 1, 1);
-                let named = self
-                    .gpu
-                    .set_name(&crop, &RegionOptions::new().name("again"));
+                let named = self.gpu.set_name(&crop, &RegionOptions::new().name("again"));
                 let refused = self.gpu.free_id(root.id());
                 assert_eq!(refused, Err(HasCrops.into()));
                 // Also where the host refused the one within.
@@ -159,30 +138,18 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
                 end + range.size
             });
             assert_eq!(end, block.size);
-            for range in ranges
-                .iter()
-                .filter(|range| range.range_use == RangeUse::Region)
-            {
+            for range in ranges.iter().filter(|range| range.range_use == RangeUse::Region) {
                 let Some(mine) = kept.iter().find(|mine| Some(mine.id()) == range.id) else {
                     continue;
                 };
                 let place = (mine.memory().map_or(0, MemoryHandle::as_raw), mine.offset());
-                assert_eq!(
-                    place,
-                    (block.memory, range.offset),
-                    "{mine:?} lies where it lay"
-                );
+                assert_eq!(place, (block.memory, range.offset), "{mine:?} lies where it lay");
                 seen += 1;
             }
         }
         assert_eq!(seen, kept.len(), "what lives is seen");
         for mine in kept {
-            assert_eq!(
-                self.gpu
-                    .info(mine.id())
-                    .map(|info| (info.offset, info.size)),
-                Ok((mine.offset(), mine.size()))
-            );
+            assert_eq!(self.gpu.info(mine.id()).map(|info| (info.offset, info.size)), Ok((mine.offset(), mine.size())));
         }
         Ok(())
     }
@@ -200,11 +167,7 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
 
     /// Whether a region is its own.
     pub fn has(&self, id: RegionId) -> bool {
-        self.kept
-            .lock()
-            .expect("no panic")
-            .iter()
-            .any(|mine| mine.id() == id)
+        self.kept.lock().expect("no panic").iter().any(|mine| mine.id() == id)
     }
 
     /// Frees its own, and does nothing more.

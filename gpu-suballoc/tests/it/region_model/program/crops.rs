@@ -14,12 +14,7 @@ impl RegionProgram<'_> {
         // Mostly a crop of the newest crop, so that chains become long.
         let is_crop = |kind: Kind| matches!(kind, Kind::Crop { .. });
         if deep >= 64 {
-            index = side
-                .model
-                .entries
-                .iter()
-                .rposition(|entry| is_crop(entry.kind))
-                .unwrap_or(index);
+            index = side.model.entries.iter().rposition(|entry| is_crop(entry.kind)).unwrap_or(index);
         }
         let parent = &side.model.entries[index];
         let its = parent.facts;
@@ -33,44 +28,19 @@ impl RegionProgram<'_> {
         let count = ((whole - offset) - u64::from(len) % ((whole - offset) / 4 + 1)).max(1);
         let (offset, size) = (offset * element, count * element);
         let region = side.subject.crop(&parent.region, offset, size, element);
-        let region =
-            region.unwrap_or_else(|no| panic!("a crop {offset:#x}+{size:#x} of {its:x?}: {no:?}"));
-        let depth = if let Kind::Crop { depth, .. } = parent.kind {
-            depth + 1
-        } else {
-            1
-        };
+        let region = region.unwrap_or_else(|no| panic!("a crop {offset:#x}+{size:#x} of {its:x?}: {no:?}"));
+        let depth = if let Kind::Crop { depth, .. } = parent.kind { depth + 1 } else { 1 };
         let root = side.model.root(index);
         // Of a wrapped buffer whose memory is not known, neither is where it lies.
-        let at = if its.memory == 0 {
-            0
-        } else {
-            its.offset + offset
-        };
-        let expected = RegionFacts {
-            class: Class::Crop,
-            offset: at,
-            base: its.base + offset,
-            size,
-            ..its
-        };
+        let at = if its.memory == 0 { 0 } else { its.offset + offset };
+        let expected = RegionFacts { class: Class::Crop, offset: at, base: its.base + offset, size, ..its };
         let id = region.id();
-        assert_eq!(
-            side.subject.facts(&region),
-            expected,
-            "a crop {offset:#x}+{size:#x} of {its:x?}"
-        );
+        assert_eq!(side.subject.facts(&region), expected, "a crop {offset:#x}+{size:#x} of {its:x?}");
         assert_eq!(side.subject.facts_by_id(id), Ok(expected), "by its name");
         assert!(!side.model.dead.contains(&id), "{id:?} is given out again");
         side.model.cropped(region, expected, root, depth);
         self.tried.note("crop");
-        self.tried.note(
-            [
-                "crop of depth 1",
-                "crop of depth 2",
-                "crop of depth 3 or more",
-            ][depth.min(3) as usize - 1],
-        );
+        self.tried.note(["crop of depth 1", "crop of depth 2", "crop of depth 3 or more"][depth.min(3) as usize - 1]);
         Some(true)
     }
 
@@ -91,29 +61,9 @@ impl RegionProgram<'_> {
         };
         let outside = Outside;
         let bad = match how & 12 {
-            12 => Some((
-                Wrap {
-                    buffer: None,
-                    ..wrap
-                },
-                NullHandle,
-            )),
-            8 if from & 1 == 0 => Some((
-                Wrap {
-                    size: WRAPPED - offset + 1,
-                    is_size_known: true,
-                    ..wrap
-                },
-                outside,
-            )),
-            8 => Some((
-                Wrap {
-                    offset: u64::MAX - 15,
-                    size: 64,
-                    ..wrap
-                },
-                outside,
-            )),
+            12 => Some((Wrap { buffer: None, ..wrap }, NullHandle)),
+            8 if from & 1 == 0 => Some((Wrap { size: WRAPPED - offset + 1, is_size_known: true, ..wrap }, outside)),
+            8 => Some((Wrap { offset: u64::MAX - 15, size: 64, ..wrap }, outside)),
             _ => None,
         };
         if let Some((bad, rule)) = bad {
@@ -122,22 +72,11 @@ impl RegionProgram<'_> {
             self.tried.note("bad wrap");
             return Some(true);
         }
-        let region = side
-            .subject
-            .wrap(&wrap)
-            .unwrap_or_else(|no| panic!("{wrap:x?}: {no:?}"));
+        let region = side.subject.wrap(&wrap).unwrap_or_else(|no| panic!("{wrap:x?}: {no:?}"));
         let facts = side.subject.facts(&region);
-        assert_eq!(
-            side.subject.facts_by_id(region.id()),
-            Ok(facts),
-            "by its name"
-        );
+        assert_eq!(side.subject.facts_by_id(region.id()), Ok(facts), "by its name");
         let told = (facts.class, facts.base, facts.size, facts.memory != 0);
-        assert_eq!(
-            told,
-            (Class::Wrapped, offset, size, wrap.is_backed),
-            "{facts:x?} for {wrap:x?}"
-        );
+        assert_eq!(told, (Class::Wrapped, offset, size, wrap.is_backed), "{facts:x?} for {wrap:x?}");
         side.model.wrapped(region, facts, wrap.is_backed);
         self.tried.note("wrapped");
         Some(true)
@@ -149,10 +88,7 @@ impl RegionProgram<'_> {
             return Some(false);
         };
         let side = self.side();
-        let wrapped = matches!(
-            side.model.entries[side.model.root(index)].kind,
-            Kind::Wrapped { .. }
-        );
+        let wrapped = matches!(side.model.entries[side.model.root(index)].kind, Kind::Wrapped { .. });
         let entry = &side.model.entries[index];
         let is_idle = entry.crops == 0 && entry.maps == 0;
         let mut entry = side.model.remove(index);
@@ -164,11 +100,7 @@ impl RegionProgram<'_> {
             }
             Err((no, region)) => {
                 let is_held = matches!(no, GpuError::Misuse(HasCrops | Mapped));
-                let fits = if wrapped {
-                    is_held && !is_idle
-                } else {
-                    is_held || no == NotWrapped.into()
-                };
+                let fits = if wrapped { is_held && !is_idle } else { is_held || no == NotWrapped.into() };
                 assert!(fits, "{:x?} is detached: {no:?}", entry.facts);
                 entry.region = region;
                 side.model.restore(entry);

@@ -14,18 +14,13 @@ impl RegionProgram<'_> {
         let root = &side.model.entries[side.model.root(index)];
         let can = match root.kind {
             Kind::Wrapped { backed } => backed,
-            _ => side.model.device.types[root.facts.memory_type as usize]
-                .contains(PropertyFlags::HOST_VISIBLE),
+            _ => side.model.device.types[root.facts.memory_type as usize].contains(PropertyFlags::HOST_VISIBLE),
         };
         let entry = &mut side.model.entries[index];
         let at = match side.subject.map(&entry.region) {
             Ok(at) => at,
             Err(no) => {
-                assert!(
-                    !can && matches!(no, GpuError::MapUnsupported { .. }),
-                    "{:x?} is mapped: {no:?}",
-                    entry.facts
-                );
+                assert!(!can && matches!(no, GpuError::MapUnsupported { .. }), "{:x?} is mapped: {no:?}", entry.facts);
                 self.tried.note("map refused");
                 return Some(true);
             }
@@ -34,17 +29,9 @@ impl RegionProgram<'_> {
         entry.maps += 1;
         // A crop of a wrapped buffer lies where its root does, whose memory may begin elsewhere than the buffer.
         let base = at.addr().get().wrapping_sub(entry.facts.offset as usize);
-        let (known, maps) = side
-            .model
-            .bases
-            .entry(entry.facts.memory)
-            .or_insert((base, 0));
+        let (known, maps) = side.model.bases.entry(entry.facts.memory).or_insert((base, 0));
         *maps += 1;
-        assert_eq!(
-            *known, base,
-            "two maps of one memory object, the second of {:x?}",
-            entry.facts
-        );
+        assert_eq!(*known, base, "two maps of one memory object, the second of {:x?}", entry.facts);
         // SAFETY: a map that was just made.
         unsafe { self.mark(index, at) };
         self.tried.note("map");
@@ -57,15 +44,7 @@ impl RegionProgram<'_> {
     /// `at` is the region's first byte, mapped.
     unsafe fn mark(&mut self, index: usize, at: NonNull<u8>) {
         let side = self.side();
-        let Entry {
-            facts,
-            kind,
-            crops,
-            mark,
-            key,
-            region,
-            ..
-        } = &mut side.model.entries[index];
+        let Entry { facts, kind, crops, mark, key, region, .. } = &mut side.model.entries[index];
         let (offset, size) = (facts.offset % 8, facts.size);
         let is_root = matches!(kind, Kind::Owned(_)) && facts.class != Class::Crop;
         if !is_root || *crops > 0 || !(16..=WRITTEN).contains(&size) {
@@ -79,10 +58,7 @@ impl RegionProgram<'_> {
         for end in ends {
             // SAFETY: within the region, which is mapped.
             let found = unsafe { end.read_unaligned() };
-            assert!(
-                mark.is_none_or(|mark| mark == found),
-                "{facts:x?} was written {mark:x?} and has {found:#x}"
-            );
+            assert!(mark.is_none_or(|mark| mark == found), "{facts:x?} was written {mark:x?} and has {found:#x}");
         }
         let new = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ offset;
         for end in ends {
@@ -96,9 +72,7 @@ impl RegionProgram<'_> {
     pub fn unmap(&mut self) -> Option<bool> {
         let which = self.bytes.below(64)?;
         let entries = &self.side().model.entries;
-        let mapped: Vec<usize> = (0..entries.len())
-            .filter(|index| entries[*index].maps > 0)
-            .collect();
+        let mapped: Vec<usize> = (0..entries.len()).filter(|index| entries[*index].maps > 0).collect();
         let Some(which) = which.checked_rem(mapped.len()) else {
             return Some(false);
         };
@@ -111,11 +85,7 @@ impl RegionProgram<'_> {
         let entry = &mut side.model.entries[index];
         entry.maps -= 1;
         side.subject.unmap(&entry.region);
-        let (_, maps) = side
-            .model
-            .bases
-            .get_mut(&entry.facts.memory)
-            .expect("it was mapped");
+        let (_, maps) = side.model.bases.get_mut(&entry.facts.memory).expect("it was mapped");
         *maps -= 1;
         if *maps == 0 {
             side.model.bases.remove(&entry.facts.memory);

@@ -1,6 +1,7 @@
-//! Random use of two allocators beside an interval model of every block: regions, crops of crops, wrapped buffers, maps, batches, pools,
-//! trims, defragmentations, bad input, failures of host and device. What an allocator says is held against what was asked, against each
-//! other region, and against what the device says it gave. The fuzz target includes this folder.
+//! Random use of two allocators beside an interval model of every block: regions, crops of crops, wrapped buffers,
+//! maps, batches, pools, trims, defragmentations, bad input, failures of host and device. What an allocator says is
+//! held against what was asked, against each other region, and against what the device says it gave. The fuzz target
+//! includes this folder.
 #![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
 pub mod again;
@@ -15,10 +16,9 @@ use again::*;
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use debug_guard::FailingAllocator;
 use gpu_suballoc::{
-    AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
-    GpuError, Lifetime, MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region, RegionId,
-    RegionOptions, ResourceKind, ResourceRequirements, allocator::*, device::*,
-    error::GpuMisuse::*, pool::*, region::*, report::*, request::*,
+    AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, Lifetime,
+    MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region, RegionId, RegionOptions, ResourceKind,
+    ResourceRequirements, allocator::*, device::*, error::GpuMisuse::*, pool::*, region::*, report::*, request::*,
 };
 use mock_device::*;
 use model::*;
@@ -64,20 +64,10 @@ pub fn region_ops(bytes: &[u8], make: impl Fn() -> RegionSubject) -> (Ran, Tried
     let sides = [(); 2].map(|()| {
         let subject = make();
         let model = RegionModel::new(subject.device());
-        Side {
-            subject,
-            model,
-            pools: [false; 2],
-            frame: 0,
-        }
+        Side { subject, model, pools: [false; 2], frame: 0 }
     });
-    let mut program = RegionProgram {
-        bytes: Bytes::new(bytes),
-        sides,
-        at: 0,
-        ran: Ran::default(),
-        tried: Tried::default(),
-    };
+    let mut program =
+        RegionProgram { bytes: Bytes::new(bytes), sides, at: 0, ran: Ran::default(), tried: Tried::default() };
     while let Some(succeeded) = program.step() {
         program.ran.count(succeeded);
         program.compare();
@@ -115,10 +105,7 @@ impl RegionProgram<'_> {
             60 => self.free_held()?,
             61 | 62 if fine % 2 == 1 => self.defragment()?,
             61 => {
-                self.side()
-                    .subject
-                    .allocator()
-                    .trim(u64::MAX >> (fine % 64));
+                self.side().subject.allocator().trim(u64::MAX >> (fine % 64));
                 true
             }
             62 => {
@@ -143,13 +130,8 @@ impl RegionProgram<'_> {
 
     /// Any request that makes sense.
     fn request(&mut self) -> Option<RegionRequest> {
-        let [shape, fine, power, how, place] = [
-            self.bytes.next()?,
-            self.bytes.next()?,
-            self.bytes.next()?,
-            self.bytes.next()?,
-            self.bytes.next()?,
-        ];
+        let [shape, fine, power, how, place] =
+            [self.bytes.next()?, self.bytes.next()?, self.bytes.next()?, self.bytes.next()?, self.bytes.next()?];
         let fine = u64::from(fine);
         let size = match shape % 16 {
             0 => 1 + fine,
@@ -182,34 +164,18 @@ impl RegionProgram<'_> {
         let types = (1_u32 << device.types.len()) - 1;
         // A few ask for few types, but for one at least that has what is wanted.
         let few = types & u32::from(place).wrapping_mul(0x9E37_79B9) >> 7;
-        let can = (0..device.types.len()).any(|index| {
-            (few & device.ordinary) >> index & 1 == 1 && device.types[index].contains(memory)
-        });
+        let can = (0..device.types.len())
+            .any(|index| (few & device.ordinary) >> index & 1 == 1 && device.types[index].contains(memory));
         let bits = if place >= 224 && can { few } else { types };
         let dedicated = place == 223 && pool.is_none();
         let size = size.max(1);
-        let ask = RegionRequest {
-            size,
-            alignment,
-            bits,
-            memory,
-            resource,
-            lifetime,
-            dedicated,
-            pool,
-        };
+        let ask = RegionRequest { size, alignment, bits, memory, resource, lifetime, dedicated, pool };
         if pool.is_none() {
             return Some(ask);
         }
         // A pool has a memory type and blocks of a size; whoever asks it knows that.
         let (size, alignment) = (size.min(1 << 16), alignment.min(1 << 12));
-        Some(RegionRequest {
-            size,
-            alignment,
-            bits: types,
-            memory: PropertyFlags::NONE,
-            ..ask
-        })
+        Some(RegionRequest { size, alignment, bits: types, memory: PropertyFlags::NONE, ..ask })
     }
 
     fn allocate(&mut self) -> Option<bool> {
@@ -222,12 +188,7 @@ impl RegionProgram<'_> {
     }
 
     /// Whether the answer to a request that makes sense is right; true when it was granted.
-    fn check_answer(
-        &mut self,
-        ask: &RegionRequest,
-        answer: Result<Region, GpuError>,
-        armed: bool,
-    ) -> bool {
+    fn check_answer(&mut self, ask: &RegionRequest, answer: Result<Region, GpuError>, armed: bool) -> bool {
         match answer {
             Ok(region) => {
                 self.check_allocated(region, ask);
@@ -239,10 +200,7 @@ impl RegionProgram<'_> {
                 if !armed && !ask.dedicated {
                     let side = self.side();
                     let hole = side.model.fitting_hole(&side.subject, ask);
-                    assert!(
-                        hole.is_none(),
-                        "{ask:x?} is refused, and there is a hole: {hole:x?}"
-                    );
+                    assert!(hole.is_none(), "{ask:x?} is refused, and there is a hole: {hole:x?}");
                     self.tried.note("refused for lack of a hole");
                 }
             }
@@ -269,13 +227,7 @@ impl RegionProgram<'_> {
         let count = 2 + usize::from(self.bytes.next()? % 30);
         let ask = self.request()?;
         let (size, resource) = (ask.size.min(1 << 20), Resource::Linear);
-        let ask = RegionRequest {
-            pool: None,
-            dedicated: false,
-            resource,
-            size,
-            ..ask
-        };
+        let ask = RegionRequest { pool: None, dedicated: false, resource, size, ..ask };
         if self.is_full(count) {
             return Some(false);
         }
@@ -306,11 +258,7 @@ impl RegionProgram<'_> {
         if !self.is_free(index) {
             return Some(false);
         }
-        let way = if fine % 4 == 3 {
-            FreeMethod::Release
-        } else {
-            FreeMethod::Free
-        };
+        let way = if fine % 4 == 3 { FreeMethod::Release } else { FreeMethod::Free };
         Some(self.free(index, way))
     }
 
@@ -328,10 +276,7 @@ impl RegionProgram<'_> {
                 side.model.restore(entry);
                 false
             }
-            Err((no, _)) => panic!(
-                "{:?}, a live region {:x?}, is freed: {no:?}",
-                entry.id, entry.facts
-            ),
+            Err((no, _)) => panic!("{:?}, a live region {:x?}, is freed: {no:?}", entry.id, entry.facts),
         }
     }
 
@@ -348,16 +293,8 @@ impl RegionProgram<'_> {
         side.model.bury(entry.id);
         assert_eq!(side.subject.free_id(entry.id), Ok(()), "{:x?}", entry.facts);
         // The region itself is worth nothing now.
-        let again = side
-            .subject
-            .free(entry.region, FreeMethod::Free)
-            .map_err(|(no, _)| no);
-        assert_eq!(
-            again,
-            Err(Stale.into()),
-            "{:?} was freed by its id",
-            entry.id
-        );
+        let again = side.subject.free(entry.region, FreeMethod::Free).map_err(|(no, _)| no);
+        assert_eq!(again, Err(Stale.into()), "{:?} was freed by its id", entry.id);
         self.tried.note("double free");
         Some(true)
     }
@@ -369,27 +306,17 @@ impl RegionProgram<'_> {
         };
         let end = (first + count).min(self.side().model.entries.len());
         let chosen: Vec<usize> = (first..end)
-            .filter(|index| {
-                self.is_free(*index)
-                    && self.side().model.entries[*index].facts.class != Class::Linear
-            })
+            .filter(|index| self.is_free(*index) && self.side().model.entries[*index].facts.class != Class::Linear)
             .collect();
         let side = self.side();
-        let keys: Vec<u64> = chosen
-            .into_iter()
-            .map(|index| side.model.entries[index].key)
-            .collect();
+        let keys: Vec<u64> = chosen.into_iter().map(|index| side.model.entries[index].key).collect();
         let regions = keys.into_iter().map(|key| {
             let entry = side.model.remove(side.model.by_key(key));
             side.model.bury(entry.id);
             Some(entry.region)
         });
         let mut regions = Vec::from_iter(regions);
-        assert_eq!(
-            side.subject.allocator().free_batch(&mut regions),
-            Ok(()),
-            "of live regions"
-        );
+        assert_eq!(side.subject.allocator().free_batch(&mut regions), Ok(()), "of live regions");
         assert!(regions.iter().all(Option::is_none));
         Some(true)
     }
@@ -400,26 +327,14 @@ impl RegionProgram<'_> {
         };
         let side = self.side();
         let entry = &side.model.entries[index];
-        assert_eq!(
-            side.subject.facts(&entry.region),
-            entry.facts,
-            "facts of {:?} do not change",
-            entry.id
-        );
-        assert_eq!(
-            side.subject.facts_by_id(entry.id),
-            Ok(entry.facts),
-            "by its id, and by itself"
-        );
+        assert_eq!(side.subject.facts(&entry.region), entry.facts, "facts of {:?} do not change", entry.id);
+        assert_eq!(side.subject.facts_by_id(entry.id), Ok(entry.facts), "by its id, and by itself");
         Some(true)
     }
 
     /// Creates a custom pool, or destroys one.
     fn pool(&mut self) -> Option<bool> {
-        let (slot, linear) = (
-            usize::from(self.bytes.next()? & 1),
-            self.bytes.next()? & 1 == 1,
-        );
+        let (slot, linear) = (usize::from(self.bytes.next()? & 1), self.bytes.next()? & 1 == 1);
         let side = self.side();
         if !side.pools[slot] {
             let made = side.subject.create_pool(slot, linear);
@@ -427,23 +342,11 @@ impl RegionProgram<'_> {
             side.pools[slot] = made.is_ok();
             return Some(made.is_ok());
         }
-        let used = side
-            .model
-            .entries
-            .iter()
-            .any(|entry| entry.pool == Some(slot));
+        let used = side.model.entries.iter().any(|entry| entry.pool == Some(slot));
         let expected = if used { Err(PoolInUse.into()) } else { Ok(()) };
-        assert_eq!(
-            side.subject.destroy_pool(slot),
-            expected,
-            "the end of a pool in use: {used}"
-        );
+        assert_eq!(side.subject.destroy_pool(slot), expected, "the end of a pool in use: {used}");
         side.pools[slot] = used;
-        self.tried.note(if used {
-            "end of a pool in use refused"
-        } else {
-            "end of a pool"
-        });
+        self.tried.note(if used { "end of a pool in use refused" } else { "end of a pool" });
         Some(true)
     }
 
@@ -452,9 +355,7 @@ impl RegionProgram<'_> {
         let side = &self.sides[self.at];
         side.model.compare_sums(&side.subject);
         if self.ran.operations.is_multiple_of(WALK) {
-            self.sides
-                .iter()
-                .for_each(|side| side.model.compare_walk(&side.subject));
+            self.sides.iter().for_each(|side| side.model.compare_walk(&side.subject));
         }
     }
 
@@ -464,25 +365,13 @@ impl RegionProgram<'_> {
             self.at = at;
             let side = self.side();
             side.model.compare_walk(&side.subject);
-            while let Some(index) = self
-                .side()
-                .model
-                .entries
-                .iter()
-                .position(|entry| entry.maps > 0)
-            {
+            while let Some(index) = self.side().model.entries.iter().position(|entry| entry.maps > 0) {
                 self.unmap_one(index);
             }
             for crops in [true, false] {
                 let mut refused = 0;
                 let is_next = |kind: Kind| matches!(kind, Kind::Crop { .. }) == crops;
-                while let Some(index) = self
-                    .side()
-                    .model
-                    .entries
-                    .iter()
-                    .rposition(|entry| is_next(entry.kind))
-                {
+                while let Some(index) = self.side().model.entries.iter().rposition(|entry| is_next(entry.kind)) {
                     if self.free(index, FreeMethod::Free) {
                         refused = 0;
                     } else {
@@ -497,11 +386,7 @@ impl RegionProgram<'_> {
             self.compare();
             let side = self.side();
             for slot in (0..2).filter(|slot| side.pools[*slot]) {
-                assert_eq!(
-                    side.subject.destroy_pool(slot),
-                    Ok(()),
-                    "the end of an empty pool"
-                );
+                assert_eq!(side.subject.destroy_pool(slot), Ok(()), "the end of an empty pool");
             }
         }
         for side in self.sides {

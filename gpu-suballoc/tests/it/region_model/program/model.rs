@@ -54,10 +54,7 @@ impl RegionModel {
     }
 
     pub fn by_key(&self, key: u64) -> usize {
-        self.entries
-            .iter()
-            .position(|entry| entry.key == key)
-            .expect("a root lives while its crops do")
+        self.entries.iter().position(|entry| entry.key == key).expect("a root lives while its crops do")
     }
 
     /// The root of an entry, which may be itself.
@@ -69,36 +66,18 @@ impl RegionModel {
     }
 
     /// A region that was just allocated: is it what was asked for, and nobody else's?
-    pub fn check_allocated(
-        &mut self,
-        subject: &RegionSubject,
-        region: Region,
-        ask: &RegionRequest,
-    ) -> RegionFacts {
+    pub fn check_allocated(&mut self, subject: &RegionSubject, region: Region, ask: &RegionRequest) -> RegionFacts {
         let (id, facts) = (region.id(), subject.facts(&region));
         assert_eq!(subject.facts_by_id(id), Ok(facts), "by its name");
         let own = ask.resource == Resource::Buffer;
-        let flags = self
-            .device
-            .types
-            .get(facts.memory_type as usize)
-            .expect("a memory type of the device");
+        let flags = self.device.types.get(facts.memory_type as usize).expect("a memory type of the device");
         for (is_right, what) in [
-            (
-                facts.size >= ask.size && facts.size - ask.size < 65_536.max(ask.size),
-                "size",
-            ),
-            (
-                own || facts.offset.is_multiple_of(ask.alignment),
-                "alignment",
-            ),
+            (facts.size >= ask.size && facts.size - ask.size < 65_536.max(ask.size), "size"),
+            (own || facts.offset.is_multiple_of(ask.alignment), "alignment"),
             (facts.base == 0, "place in its own buffer"),
             (own || ask.bits >> facts.memory_type & 1 == 1, "type"),
             (flags.contains(ask.memory), "memory"),
-            (
-                !ask.dedicated || (facts.class == Class::Dedicated && facts.offset == 0),
-                "memory object",
-            ),
+            (!ask.dedicated || (facts.class == Class::Dedicated && facts.offset == 0), "memory object"),
         ] {
             assert!(is_right, "{what} of {facts:x?} for {ask:x?}");
         }
@@ -123,27 +102,13 @@ impl RegionModel {
         root.crops += 1;
         // What is written into a crop shows in its root.
         root.mark = None;
-        let kind = Kind::Crop {
-            root: root.key,
-            depth,
-        };
+        let kind = Kind::Crop { root: root.key, depth };
         self.keep(region, facts, kind, None);
     }
 
     fn keep(&mut self, region: Region, facts: RegionFacts, kind: Kind, pool: Option<usize>) {
         let (key, id) = (self.next, region.id());
-        self.entries.push(Entry {
-            key,
-            region,
-            id,
-            facts,
-            alignment: 1,
-            kind,
-            maps: 0,
-            crops: 0,
-            mark: None,
-            pool,
-        });
+        self.entries.push(Entry { key, region, id, facts, alignment: 1, kind, maps: 0, crops: 0, mark: None, pool });
         self.next += 1;
     }
 
@@ -152,9 +117,7 @@ impl RegionModel {
         let entry = self.entries.swap_remove(index);
         match entry.kind {
             Kind::Owned(_) => {
-                let was = self
-                    .used_ranges
-                    .remove(&(entry.facts.memory, entry.facts.offset));
+                let was = self.used_ranges.remove(&(entry.facts.memory, entry.facts.offset));
                 assert!(was.is_some(), "it was laid");
                 self.sums.regions -= 1;
             }
@@ -188,26 +151,14 @@ impl RegionModel {
     /// Nothing lies any more where a region of its own lay, which lies elsewhere by now.
     pub fn lift(&mut self, index: usize) {
         let facts = &self.entries[index].facts;
-        assert!(
-            self.used_ranges
-                .remove(&(facts.memory, facts.offset))
-                .is_some(),
-            "it was laid"
-        );
+        assert!(self.used_ranges.remove(&(facts.memory, facts.offset)).is_some(), "it was laid");
     }
 
     /// A region that was [lifted](Self::lift) lies where it says.
     pub fn settle(&mut self, index: usize) {
-        let Entry {
-            facts, alignment, ..
-        } = self.entries[index];
-        assert!(
-            facts.offset.is_multiple_of(alignment),
-            "{facts:x?} at {alignment:#x}"
-        );
-        let Kind::Owned(resource) = self.entries[index].kind else {
-            panic!("{facts:x?} has a place of its own")
-        };
+        let Entry { facts, alignment, .. } = self.entries[index];
+        assert!(facts.offset.is_multiple_of(alignment), "{facts:x?} at {alignment:#x}");
+        let Kind::Owned(resource) = self.entries[index].kind else { panic!("{facts:x?} has a place of its own") };
         self.lay(&facts, resource);
     }
 
@@ -223,22 +174,13 @@ impl RegionModel {
         let (memory, start) = (facts.memory, facts.offset);
         let end = start.checked_add(facts.size).expect("below 2^64");
         assert!(memory != 0, "a region of no memory: {facts:x?}");
-        let below = self
-            .used_ranges
-            .range((memory, 0)..(memory, start))
-            .next_back();
-        let above = self
-            .used_ranges
-            .range((memory, start)..=(memory, u64::MAX))
-            .next();
+        let below = self.used_ranges.range((memory, 0)..(memory, start)).next_back();
+        let above = self.used_ranges.range((memory, start)..=(memory, u64::MAX)).next();
         let page = |at: u64| at / self.device.granularity;
         let below = below.map(|(&(_, at), &(its_end, kind))| (at, its_end, kind, its_end, start));
         let above = above.map(|(&(_, at), &(its_end, kind))| (at, its_end, kind, end, at));
         for (at, its_end, kind, lower_end, upper_start) in below.into_iter().chain(above) {
-            assert!(
-                lower_end <= upper_start,
-                "{facts:x?} overlaps {at:#x}..{its_end:#x}"
-            );
+            assert!(lower_end <= upper_start, "{facts:x?} overlaps {at:#x}..{its_end:#x}");
             let shared = page(lower_end - 1) == page(upper_start);
             assert!(
                 !shared || may_share(resource, kind),
@@ -251,16 +193,8 @@ impl RegionModel {
     /// The allocator's sums are the model's, and its blocks are what the device gave.
     pub fn compare_sums(&self, subject: &RegionSubject) {
         let (blocks, block_bytes) = subject.device_usage();
-        let expected = Sums {
-            blocks,
-            block_bytes,
-            ..self.sums
-        };
-        assert_eq!(
-            subject.sums(),
-            expected,
-            "the allocator's sums (left), and the model's with the device's"
-        );
+        let expected = Sums { blocks, block_bytes, ..self.sums };
+        assert_eq!(subject.sums(), expected, "the allocator's sums (left), and the model's with the device's");
     }
 
     /// The walk has each block whole, and in it each region where the model has it.
@@ -269,50 +203,26 @@ impl RegionModel {
         let size_of = |memory| subject.memory(memory).map(|(size, _)| size);
         for ((memory, offset), (end, _)) in &self.used_ranges {
             let size = size_of(*memory);
-            assert!(
-                size.is_some_and(|size| *end <= size),
-                "{offset:#x}..{end:#x} in {memory:#x} of {size:x?}"
-            );
+            assert!(size.is_some_and(|size| *end <= size), "{offset:#x}..{end:#x} in {memory:#x} of {size:x?}");
         }
         let (mut at, mut regions) = (BTreeMap::new(), 0);
         subject.walk(&mut |piece: Piece| {
             let reached = at.entry(piece.memory).or_insert(0);
-            assert_eq!(
-                *reached, piece.offset,
-                "the walk leaves something out before {piece:x?}"
-            );
+            assert_eq!(*reached, piece.offset, "the walk leaves something out before {piece:x?}");
             *reached += piece.size;
             let Some(id) = piece.id else { return };
             let (start, end) = (piece.offset, piece.offset + piece.size);
-            let mut inside = self
-                .used_ranges
-                .range((piece.memory, start)..(piece.memory, end));
-            let first = inside
-                .next()
-                .map(|((_, offset), (its_end, _))| (*offset, *its_end));
+            let mut inside = self.used_ranges.range((piece.memory, start)..(piece.memory, end));
+            let first = inside.next().map(|((_, offset), (its_end, _))| (*offset, *its_end));
             let fits = first.is_some_and(|(offset, its_end)| offset == start && its_end <= end);
-            assert!(
-                fits && inside.next().is_none(),
-                "{piece:x?} is not {first:x?}"
-            );
-            assert!(
-                self.entries.iter().any(|entry| entry.id == id),
-                "{id:?} is in the walk, and not live"
-            );
+            assert!(fits && inside.next().is_none(), "{piece:x?} is not {first:x?}");
+            assert!(self.entries.iter().any(|entry| entry.id == id), "{id:?} is in the walk, and not live");
             regions += 1;
         });
         assert_eq!(regions, self.used_ranges.len(), "regions in the walk");
-        assert_eq!(
-            at.len() as u64,
-            subject.device_usage().0,
-            "blocks in the walk (left), and of the device"
-        );
+        assert_eq!(at.len() as u64, subject.device_usage().0, "blocks in the walk (left), and of the device");
         for (memory, reached) in at {
-            assert_eq!(
-                Some(reached),
-                size_of(memory),
-                "how far the walk went in {memory:#x} (left), and its size"
-            );
+            assert_eq!(Some(reached), size_of(memory), "how far the walk went in {memory:#x} (left), and its size");
         }
     }
 
@@ -321,9 +231,7 @@ impl RegionModel {
         let (memory, start) = (piece.memory, piece.offset);
         let end = start + piece.size;
         let mut below = self.used_ranges.range((memory, 0)..(memory, start));
-        let below = below
-            .next_back()
-            .filter(|(_, (its_end, kind))| *its_end == start && may_share(resource, *kind));
+        let below = below.next_back().filter(|(_, (its_end, kind))| *its_end == start && may_share(resource, *kind));
         let above = self.used_ranges.get(&(memory, end));
         let above = above.filter(|(_, kind)| may_share(resource, *kind));
         let page = self.device.granularity;
@@ -341,8 +249,7 @@ impl RegionModel {
             let (start, end) = self.usable(&piece, ask.resource);
             let start = start.next_multiple_of(ask.alignment.max(256));
             let fits = start.saturating_add(ask.size) <= end;
-            let right = self.device.types[index as usize].contains(ask.memory)
-                && ask.bits >> index & 1 == 1;
+            let right = self.device.types[index as usize].contains(ask.memory) && ask.bits >> index & 1 == 1;
             if piece.is_hole && ask.pool.is_none() && right && fits {
                 found = Some(piece);
             }

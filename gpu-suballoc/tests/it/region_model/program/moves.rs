@@ -21,17 +21,11 @@ impl RegionProgram<'_> {
         // What the device keeps for itself lies where it lay.
         let again = subject.again;
         let may_move = |id, _| !again.is_some_and(|again| again.has(id));
-        let options = DefragmentationOptions::new()
-            .max_moves_per_pass(max_moves)
-            .move_bare_regions()
-            .filter(&may_move);
+        let options = DefragmentationOptions::new().max_moves_per_pass(max_moves).move_bare_regions().filter(&may_move);
         let before = subject.allocator().stats().total;
         let (mut moved, mut refused) = (HashSet::new(), 0);
         let mut refuse = |error: GpuError| {
-            assert!(
-                is_armed && matches!(error, GpuError::Host(_)),
-                "a defragmentation: {error}"
-            );
+            assert!(is_armed && matches!(error, GpuError::Host(_)), "a defragmentation: {error}");
             refused += 1;
         };
         match subject.allocator().defragment(options) {
@@ -47,9 +41,7 @@ impl RegionProgram<'_> {
                             for one in &moves {
                                 assert!(moved.insert(one.region()), "{one:x?} moves again");
                             }
-                            let choose = |one: &RegionMove| {
-                                choose(subject, model, &mut self.bytes, trouble, one)
-                            };
+                            let choose = |one: &RegionMove| choose(subject, model, &mut self.bytes, trouble, one);
                             let plays: Vec<Play> = moves.iter().map(choose).collect();
                             let ends = finish(subject, pass, &plays);
                             for (one, (.., expected)) in moves.iter().zip(plays) {
@@ -78,20 +70,11 @@ impl RegionProgram<'_> {
 }
 
 /// What is done about a move; most are copied.
-fn choose(
-    subject: &RegionSubject,
-    model: &RegionModel,
-    bytes: &mut Bytes<'_>,
-    trouble: u8,
-    one: &RegionMove,
-) -> Play {
+fn choose(subject: &RegionSubject, model: &RegionModel, bytes: &mut Bytes<'_>, trouble: u8, one: &RegionMove) -> Play {
     let copied = (MoveOutcome::Copied, true, MoveResult::Moved);
     let entry = model.entries.iter().find(|entry| entry.id == one.region());
     let entry = entry.unwrap_or_else(|| panic!("{one:x?} is no region of the model's"));
-    assert_eq!(
-        (entry.facts.memory, entry.facts.offset),
-        (one.from().memory.as_raw(), one.from().offset)
-    );
+    assert_eq!((entry.facts.memory, entry.facts.offset), (one.from().memory.as_raw(), one.from().offset));
     assert_eq!(entry.maps, 0, "{one:x?} is mapped");
     // Of so many moves seven are in trouble.
     let of = match trouble % 4 {
@@ -105,29 +88,18 @@ fn choose(
     match bytes.next().unwrap_or(0) % of {
         1 => (MoveOutcome::Ignored, false, MoveResult::Stayed),
         2 | 6 => {
-            let expected = if is_used {
-                MoveResult::Stayed
-            } else {
-                MoveResult::Destroyed
-            };
+            let expected = if is_used { MoveResult::Stayed } else { MoveResult::Destroyed };
             (MoveOutcome::Destroyed, false, expected)
         }
         3 | 7 if !is_used => {
             assert_eq!(subject.free_id(one.region()), Ok(()), "{one:x?}");
-            assert_eq!(
-                subject.free_id(one.region()),
-                Err(Stale.into()),
-                "{one:x?} is freed at once"
-            );
+            assert_eq!(subject.free_id(one.region()), Err(Stale.into()), "{one:x?} is freed at once");
             (MoveOutcome::Copied, true, MoveResult::Freed)
         }
         // A crop that is gone again: it was used meanwhile. The host may refuse it.
         4 => match subject.crop(&entry.region, 0, 1, 1) {
             Ok(crop) => {
-                assert!(
-                    subject.free(crop, FreeMethod::Free).is_ok(),
-                    "a crop is freed"
-                );
+                assert!(subject.free(crop, FreeMethod::Free).is_ok(), "a crop is freed");
                 (MoveOutcome::Copied, true, MoveResult::Stayed)
             }
             Err(GpuError::Host(_)) => copied,
@@ -135,11 +107,7 @@ fn choose(
         },
         5 => {
             let is_buffer = entry.kind == Kind::Owned(Resource::Buffer);
-            let expected = if is_buffer {
-                MoveResult::Stayed
-            } else {
-                MoveResult::Moved
-            };
+            let expected = if is_buffer { MoveResult::Stayed } else { MoveResult::Moved };
             (MoveOutcome::Copied, false, expected)
         }
         _ => copied,
@@ -161,8 +129,7 @@ fn finish(
         {
             assert!(subject.mock().copy_buffer(old, 0, new, 0, size));
         }
-        pass.set_outcome(index, *outcome)
-            .expect("there is such a move");
+        pass.set_outcome(index, *outcome).expect("there is such a move");
     }
     let mut ends = Vec::new();
     pass.finish(|one, end| ends.push((one.region(), end)));
@@ -177,17 +144,10 @@ fn check_end(
     is_armed: bool,
     tried: &mut Tried,
 ) {
-    let end = ends
-        .iter()
-        .find(|(id, _)| *id == one.region())
-        .expect("each move has an end")
-        .1;
+    let end = ends.iter().find(|(id, _)| *id == one.region()).expect("each move has an end").1;
     // Its second resource may have been refused.
     let is_refused = is_armed && end == MoveResult::Stayed && expected == MoveResult::Moved;
-    assert!(
-        is_refused || end == expected,
-        "{end:?}, not {expected:?}: {one:x?}"
-    );
+    assert!(is_refused || end == expected, "{end:?}, not {expected:?}: {one:x?}");
     tried.note(match end {
         MoveResult::Moved => "move of a region",
         MoveResult::Stayed => "region that stays",
@@ -197,12 +157,7 @@ fn check_end(
 
 impl RegionModel {
     /// What moved lies elsewhere, with its crops; what was freed is gone.
-    fn follow(
-        &mut self,
-        subject: &RegionSubject,
-        moves: &[RegionMove],
-        ends: &[(RegionId, MoveResult)],
-    ) {
+    fn follow(&mut self, subject: &RegionSubject, moves: &[RegionMove], ends: &[(RegionId, MoveResult)]) {
         let mut moved = Vec::new();
         for (id, end) in ends {
             let index = self.entries.iter().position(|entry| entry.id == *id);
@@ -216,9 +171,7 @@ impl RegionModel {
                 MoveResult::Destroyed | MoveResult::Freed => {
                     let entry = self.remove(index);
                     self.bury(entry.id);
-                    let freed = subject
-                        .free(entry.region, FreeMethod::Free)
-                        .map_err(|(no, _)| no);
+                    let freed = subject.free(entry.region, FreeMethod::Free).map_err(|(no, _)| no);
                     assert_eq!(freed, Err(Stale.into()), "{id:?} is gone");
                 }
             }
@@ -226,11 +179,7 @@ impl RegionModel {
         for key in moved {
             let index = self.by_key(key);
             let (id, old) = (self.entries[index].id, self.entries[index].facts);
-            let to = moves
-                .iter()
-                .find(|one| one.region() == id)
-                .expect("it is of the pass")
-                .to();
+            let to = moves.iter().find(|one| one.region() == id).expect("it is of the pass").to();
             for entry in &mut self.entries {
                 let is_crop = matches!(entry.kind, Kind::Crop { root, .. } if root == key);
                 if entry.key != key && !is_crop {
@@ -240,14 +189,9 @@ impl RegionModel {
                 entry.facts.offset = to.offset + (entry.facts.offset - old.offset);
                 subject.allocator().refresh(&mut entry.region).unwrap();
                 assert_eq!(subject.facts(&entry.region), entry.facts, "after a move");
-                assert_eq!(
-                    subject.facts_by_id(entry.id),
-                    Ok(entry.facts),
-                    "after a move"
-                );
+                assert_eq!(subject.facts_by_id(entry.id), Ok(entry.facts), "after a move");
                 // Of what is no buffer the contents are the user's to copy.
-                let is_copied =
-                    old.class != Class::Crop && entry.kind == Kind::Owned(Resource::Buffer);
+                let is_copied = old.class != Class::Crop && entry.kind == Kind::Owned(Resource::Buffer);
                 entry.mark = entry.mark.filter(|_| is_copied);
             }
             self.settle(index);

@@ -125,8 +125,7 @@ pub struct Lazy;
 impl Lazy {
     /// With room to align, and for the address in front.
     fn layout(layout: Layout) -> Layout {
-        Layout::from_size_align(layout.size() + layout.align().max(16), 16)
-            .expect("less than the address space")
+        Layout::from_size_align(layout.size() + layout.align().max(16), 16).expect("less than the address space")
     }
 }
 
@@ -138,8 +137,7 @@ unsafe impl HostAllocator for Lazy {
 
     fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: not empty.
-        let first =
-            NonNull::new(unsafe { alloc_zeroed(Self::layout(layout)) }).ok_or(AllocError)?;
+        let first = NonNull::new(unsafe { alloc_zeroed(Self::layout(layout)) }).ok_or(AllocError)?;
         let address = first.addr().get();
         let skip = (address + 16).next_multiple_of(layout.align().max(16)) - address;
         // SAFETY: at most the alignment was added.
@@ -186,20 +184,15 @@ const CALLS_BACK: u8 = 48;
 impl RegionSubject {
     /// One of 96: six devices, in eight ways to use them, and each of these with a device that calls back.
     pub fn new(shape: u8) -> Self {
-        Self::with(
-            shape,
-            (shape % SHAPES >= CALLS_BACK).then_some(How::Keeping),
-        )
+        Self::with(shape, (shape % SHAPES >= CALLS_BACK).then_some(How::Keeping))
     }
 
     /// As [`new`](Self::new), with a device that calls back like this.
     pub fn with(shape: u8, how: Option<How>) -> Self {
         let profile = MockProfile::ALL[usize::from(shape % 6)];
         let way = shape / 6 % 8;
-        let host = NonNull::from(Box::leak(Box::new(FailingAllocator::new(
-            RecordingAllocator::system(),
-            HostFault::Never,
-        ))));
+        let host =
+            NonNull::from(Box::leak(Box::new(FailingAllocator::new(RecordingAllocator::system(), HostFault::Never))));
         let device = NonNull::from(Box::leak(Box::new(MockDevice::new(profile, Lazy))));
         // SAFETY: on the heap until this ends, which is after its allocator.
         let host_ref: &'static Host = unsafe { host.as_ref() };
@@ -213,18 +206,10 @@ impl RegionSubject {
             // Small, so that it becomes full.
             max_bytes: if way & 2 == 2 { 40 << 20 } else { 256 << 20 },
             first_block: if way & 2 == 2 { Some(1 << 20) } else { None },
-            map_policy: if way & 4 == 4 {
-                MapPolicy::Counted
-            } else {
-                MapPolicy::Persistent
-            },
+            map_policy: if way & 4 == 4 { MapPolicy::Counted } else { MapPolicy::Persistent },
             ..MemoryOptions::default()
         };
-        let options = AllocatorOptions {
-            memory,
-            reuse,
-            ..AllocatorOptions::default()
-        };
+        let options = AllocatorOptions { memory, reuse, ..AllocatorOptions::default() };
         // SAFETY: the program keeps the rules; what it breaks on purpose is refused before it reaches the device.
         let allocator = unsafe { GpuAllocator::new(device_ref, host_ref, options) };
         let allocator = allocator.map_err(|refused| refused.error).unwrap();
@@ -262,12 +247,7 @@ impl RegionSubject {
     }
 
     fn types(&self) -> Vec<PropertyFlags> {
-        self.mock()
-            .properties()
-            .types
-            .iter()
-            .map(|one| one.properties)
-            .collect()
+        self.mock().properties().types.iter().map(|one| one.properties).collect()
     }
 
     fn options(&self, ask: &RegionRequest) -> RegionOptions<'static> {
@@ -278,11 +258,7 @@ impl RegionSubject {
                 Resource::Unknown => ResourceKind::Unknown,
             },
             lifetime: ask.lifetime,
-            dedicated: if ask.dedicated {
-                DedicatedPolicy::Required
-            } else {
-                DedicatedPolicy::Allowed
-            },
+            dedicated: if ask.dedicated { DedicatedPolicy::Required } else { DedicatedPolicy::Allowed },
             pool: ask.pool.and_then(|slot| self.pools.borrow()[slot]),
             ..RegionOptions::new().preference(MemoryPreference::requiring(ask.memory))
         }
@@ -291,21 +267,13 @@ impl RegionSubject {
 
 /// What the application has of its own: a memory object and two buffers in it.
 fn application(device: &Device) -> (MemoryHandle, [BufferHandle; 2]) {
-    let visible = |index: &usize| {
-        device.properties().types[*index]
-            .properties
-            .contains(PropertyFlags::HOST_VISIBLE)
-    };
-    let index = (0..device.properties().types.len())
-        .find(visible)
-        .expect("every profile has host-visible memory");
+    let visible = |index: &usize| device.properties().types[*index].properties.contains(PropertyFlags::HOST_VISIBLE);
+    let index = (0..device.properties().types.len()).find(visible).expect("every profile has host-visible memory");
     // SAFETY: within the device's limits.
     let memory = unsafe { device.allocate(&MemoryRequest::new(BACKING, index as u32)) }.unwrap();
     let buffers = [0, 1].map(|number| {
         // SAFETY: a plain buffer.
-        let buffer =
-            unsafe { device.create_buffer(&BufferInfo::new(WRAPPED, BufferUsage::TRANSFER_SRC)) }
-                .unwrap();
+        let buffer = unsafe { device.create_buffer(&BufferInfo::new(WRAPPED, BufferUsage::TRANSFER_SRC)) }.unwrap();
         // SAFETY: both are live, the buffer is new, and offsets are aligned to everything a profile asks for.
         unsafe { device.bind_buffer(buffer, memory, number * (BACKING / 2)) }.unwrap();
         buffer
@@ -315,10 +283,7 @@ fn application(device: &Device) -> (MemoryHandle, [BufferHandle; 2]) {
 
 /// The device has no more, or may not give more.
 pub const fn is_short(error: GpuError) -> bool {
-    matches!(
-        error,
-        GpuError::Device(_) | GpuError::AfterAllocation(_) | GpuError::Limit(_)
-    )
+    matches!(error, GpuError::Device(_) | GpuError::AfterAllocation(_) | GpuError::Limit(_))
 }
 
 fn class(info: &RegionInfo) -> Class {
@@ -341,8 +306,7 @@ impl RegionSubject {
             PropertyFlags::DEVICE_UNCACHED_AMD,
         ];
         let types = self.types();
-        let ordinary =
-            |flags: &PropertyFlags| !special.iter().any(|special| flags.contains(*special));
+        let ordinary = |flags: &PropertyFlags| !special.iter().any(|special| flags.contains(*special));
         DeviceTraits {
             ordinary: (0..types.len())
                 .filter(|index| ordinary(&types[*index]))
@@ -355,37 +319,20 @@ impl RegionSubject {
     pub fn allocate(&self, ask: &RegionRequest) -> Result<Region, GpuError> {
         let options = self.options(ask);
         if ask.resource == Resource::Buffer {
-            let info = BufferInfo::new(
-                ask.size,
-                BufferUsage::TRANSFER_SRC | BufferUsage::TRANSFER_DST,
-            );
+            let info = BufferInfo::new(ask.size, BufferUsage::TRANSFER_SRC | BufferUsage::TRANSFER_DST);
             return self.allocator().create_buffer(&info, &options);
         }
-        let requirements =
-            ResourceRequirements::new(ask.size, ask.alignment).memory_types(ask.bits);
+        let requirements = ResourceRequirements::new(ask.size, ask.alignment).memory_types(ask.bits);
         self.allocator().allocate(&requirements, &options)
     }
 
-    pub fn allocate_batch(
-        &self,
-        ask: &RegionRequest,
-        count: usize,
-    ) -> Result<Vec<Region>, GpuError> {
-        let requirements =
-            ResourceRequirements::new(ask.size, ask.alignment).memory_types(ask.bits);
+    pub fn allocate_batch(&self, ask: &RegionRequest, count: usize) -> Result<Vec<Region>, GpuError> {
+        let requirements = ResourceRequirements::new(ask.size, ask.alignment).memory_types(ask.bits);
         let mut out: Vec<Option<Region>> = (0..count).map(|_| None).collect();
-        let done = self
-            .allocator()
-            .allocate_batch(&requirements, &self.options(ask), &mut out);
-        assert!(
-            done.is_ok() || out.iter().all(Option::is_none),
-            "a batch that failed gives nothing"
-        );
+        let done = self.allocator().allocate_batch(&requirements, &self.options(ask), &mut out);
+        assert!(done.is_ok() || out.iter().all(Option::is_none), "a batch that failed gives nothing");
         done?;
-        Ok(out
-            .into_iter()
-            .map(|region| region.expect("all or none"))
-            .collect())
+        Ok(out.into_iter().map(|region| region.expect("all or none")).collect())
     }
 
     pub fn facts(&self, region: &Region) -> RegionFacts {
@@ -417,9 +364,7 @@ impl RegionSubject {
         let done = match way {
             FreeMethod::Free => self.allocator().free(region),
             FreeMethod::Release => match self.allocator().release(region) {
-                Err(refused) if refused.error == IsWrapped.into() => {
-                    self.allocator().free(refused.value)
-                }
+                Err(refused) if refused.error == IsWrapped.into() => self.allocator().free(refused.value),
                 done => done,
             },
         };
@@ -430,13 +375,7 @@ impl RegionSubject {
         self.allocator().free_id(id)
     }
 
-    pub fn crop(
-        &self,
-        region: &Region,
-        offset: u64,
-        size: u64,
-        element: u64,
-    ) -> Result<Region, GpuError> {
+    pub fn crop(&self, region: &Region, offset: u64, size: u64, element: u64) -> Result<Region, GpuError> {
         self.allocator().crop(region, offset, size, element)
     }
 
@@ -460,14 +399,8 @@ impl RegionSubject {
 
     pub fn detach(&self, region: Region) -> Result<(), (GpuError, Region)> {
         let (buffer, offset, size) = (region.buffer(), region.copy_offset(), region.size());
-        let was = self
-            .allocator()
-            .detach(region)
-            .map_err(|refused| (refused.error, refused.value))?;
-        assert_eq!(
-            (Some(was.buffer), was.offset, was.size),
-            (buffer, offset, size)
-        );
+        let was = self.allocator().detach(region).map_err(|refused| (refused.error, refused.value))?;
+        assert_eq!((Some(was.buffer), was.offset, was.size), (buffer, offset, size));
         Ok(())
     }
 
@@ -475,20 +408,12 @@ impl RegionSubject {
         let mapping = self.allocator().map(region)?;
         assert_eq!(mapping.len() as u64, region.size());
         let at = NonNull::new(mapping.as_ptr()).expect("no null");
-        self.maps
-            .borrow_mut()
-            .entry(region.id())
-            .or_default()
-            .push(mapping);
+        self.maps.borrow_mut().entry(region.id()).or_default().push(mapping);
         Ok(at)
     }
 
     pub fn unmap(&self, region: &Region) {
-        let mapping = self
-            .maps
-            .borrow_mut()
-            .get_mut(&region.id())
-            .and_then(Vec::pop);
+        let mapping = self.maps.borrow_mut().get_mut(&region.id()).and_then(Vec::pop);
         drop(mapping.expect("the program unmaps what it mapped"));
     }
 
@@ -536,25 +461,14 @@ impl RegionSubject {
 
     pub fn walk(&self, each: &mut dyn FnMut(Piece)) {
         let picture = self.allocator().memory_map().unwrap();
-        for (block, ranges) in picture
-            .blocks_with_ranges()
-            .filter(|(block, _)| block.content != BlockContent::Wrapped)
+        for (block, ranges) in picture.blocks_with_ranges().filter(|(block, _)| block.content != BlockContent::Wrapped)
         {
             for range in ranges {
-                let id = range
-                    .id
-                    .filter(|id| range.range_use == RangeUse::Region && !self.is_the_devices(*id));
+                let id = range.id.filter(|id| range.range_use == RangeUse::Region && !self.is_the_devices(*id));
                 // What is free may have come free since the allocator looked: by the device that called back.
                 let is_free = range.range_use == RangeUse::Free && self.again.is_none();
-                let is_hole =
-                    is_free && range.placement == RangePlacement::General && !block.is_custom;
-                each(Piece {
-                    memory: block.memory,
-                    offset: range.offset,
-                    size: range.size,
-                    id,
-                    is_hole,
-                });
+                let is_hole = is_free && range.placement == RangePlacement::General && !block.is_custom;
+                each(Piece { memory: block.memory, offset: range.offset, size: range.size, id, is_hole });
             }
         }
     }
@@ -573,19 +487,13 @@ impl RegionSubject {
         // SAFETY: on the heap until this ends.
         unsafe { self.host.as_ref() }.arm(host.map_or(HostFault::Never, HostFault::Nth));
         match device {
-            Some(nth) => assert!(
-                self.mock().plant(MockFault::nth(nth + 1)),
-                "there is room for it"
-            ),
+            Some(nth) => assert!(self.mock().plant(MockFault::nth(nth + 1)), "there is room for it"),
             None => self.mock().clear_faults(),
         }
     }
 
     pub fn close(mut self) {
-        assert!(
-            self.maps.borrow().values().all(Vec::is_empty),
-            "all was unmapped"
-        );
+        assert!(self.maps.borrow().values().all(Vec::is_empty), "all was unmapped");
         if let Some(again) = self.again {
             again.end();
             self.mock().set_hook(None);
@@ -593,20 +501,13 @@ impl RegionSubject {
         let allocator = *self.allocator.take().expect("not closed");
         let (device, host) = allocator.close().map_err(|refused| refused.error).unwrap();
         for buffer in self.buffers {
-            assert!(
-                device.buffer(buffer).is_some(),
-                "the application's buffer is still there"
-            );
+            assert!(device.buffer(buffer).is_some(), "the application's buffer is still there");
             // SAFETY: the application's own, and nobody uses it.
             unsafe { device.destroy_buffer(buffer) };
         }
         // SAFETY: the application's own, and nobody uses it.
         unsafe { device.free(self.backing) };
-        assert_eq!(
-            device.live_counts(),
-            MockLiveCounts::default(),
-            "the device has everything back"
-        );
+        assert_eq!(device.live_counts(), MockLiveCounts::default(), "the device has everything back");
         assert!(device.violations().is_empty(), "{}", device.violations());
         host.inner().assert_empty("when the allocator was closed");
         self.ended.set(true);

@@ -12,8 +12,7 @@ impl RegionProgram<'_> {
         let (host, device) = (Some(u64::from(how & 3)), Some(u64::from(how >> 2 & 3)));
         let side = self.side();
         let (is_host, is_device) = (how >> 4 & 3 != 1, how >> 4 & 3 != 0);
-        side.subject
-            .refuse(host.filter(|_| is_host), device.filter(|_| is_device));
+        side.subject.refuse(host.filter(|_| is_host), device.filter(|_| is_device));
         let first = side.subject.allocate(&ask);
         side.subject.refuse(None, None);
         match first {
@@ -30,11 +29,7 @@ impl RegionProgram<'_> {
     pub fn bad_request(&mut self) -> Option<bool> {
         let (which, ask) = (self.bytes.next()?, self.request()?);
         let side = self.side();
-        let ask = RegionRequest {
-            resource: Resource::Linear,
-            memory: PropertyFlags::NONE,
-            ..ask
-        };
+        let ask = RegionRequest { resource: Resource::Linear, memory: PropertyFlags::NONE, ..ask };
         let (size, alignment) = (ask.size, ask.alignment);
         let (size, alignment) = match which % 10 {
             0 => (0, alignment),
@@ -50,24 +45,9 @@ impl RegionProgram<'_> {
             _ => (u64::MAX, alignment),
         };
         let bits = if which % 10 == 7 { 0 } else { ask.bits };
-        let lifetime = if which % 10 == 8 {
-            Lifetime::Transient
-        } else {
-            ask.lifetime
-        };
-        let resource = if which % 10 == 9 {
-            Resource::Buffer
-        } else {
-            ask.resource
-        };
-        let bad = RegionRequest {
-            size,
-            alignment,
-            bits,
-            lifetime,
-            resource,
-            ..ask
-        };
+        let lifetime = if which % 10 == 8 { Lifetime::Transient } else { ask.lifetime };
+        let resource = if which % 10 == 9 { Resource::Buffer } else { ask.resource };
+        let bad = RegionRequest { size, alignment, bits, lifetime, resource, ..ask };
         let is_right = |error: GpuError| match (error, which % 10) {
             // A pool may find something else first.
             (GpuError::Misuse(WrongPool), _) => bad.pool.is_some(),
@@ -81,15 +61,9 @@ impl RegionProgram<'_> {
         let calls = side.subject.mock().all_calls();
         let answer = side.subject.allocate(&bad).map(drop);
         assert!(answer.is_err_and(is_right), "{answer:?} for {bad:x?}");
-        let bad = RegionRequest {
-            resource: Resource::Linear,
-            ..bad
-        };
+        let bad = RegionRequest { resource: Resource::Linear, ..bad };
         let answer = side.subject.allocate_batch(&bad, 2).map(drop);
-        assert!(
-            answer.is_err_and(is_right),
-            "{answer:?} for two of {bad:x?}"
-        );
+        assert!(answer.is_err_and(is_right), "{answer:?} for two of {bad:x?}");
         let asked = side.subject.mock().all_calls() - calls;
         assert_eq!(asked, 0, "the driver is asked: {bad:x?}");
         self.tried.note("bad request");
@@ -116,17 +90,10 @@ impl RegionProgram<'_> {
             7 => (4, 6, 4, Misaligned),
             _ => (0, 1, 0, ZeroElement),
         };
-        let answer = side
-            .subject
-            .crop(&entry.region, offset, size, element)
-            .map(drop);
+        let answer = side.subject.crop(&entry.region, offset, size, element).map(drop);
         let answer = answer.expect_err("it is no part");
         let is_right = answer == rule.into() || whole < 10 && answer == outside.into();
-        assert!(
-            is_right,
-            "{answer:?} for {offset:#x}+{size:#x} by {element} of {:x?}",
-            entry.facts
-        );
+        assert!(is_right, "{answer:?} for {offset:#x}+{size:#x} by {element} of {:x?}", entry.facts);
         self.tried.note("bad crop");
         Some(true)
     }
@@ -139,16 +106,8 @@ impl RegionProgram<'_> {
             return Some(false);
         };
         let id = side.model.dead[index];
-        assert_eq!(
-            side.subject.free_id(id),
-            Err(Stale.into()),
-            "{id:?} was freed before"
-        );
-        assert_eq!(
-            side.subject.facts_by_id(id),
-            Err(Stale.into()),
-            "{id:?} was freed before"
-        );
+        assert_eq!(side.subject.free_id(id), Err(Stale.into()), "{id:?} was freed before");
+        assert_eq!(side.subject.facts_by_id(id), Err(Stale.into()), "{id:?} was freed before");
         self.tried.note("stale id");
         Some(true)
     }
@@ -163,21 +122,10 @@ impl RegionProgram<'_> {
         let mut entry = self.sides[theirs].model.remove(index);
         let (subject, id) = (&self.sides[mine].subject, entry.id);
         let freed = subject.free(entry.region, FreeMethod::Free);
-        let Err((no, region)) = freed else {
-            panic!("{id:?} is the other's, and was taken")
-        };
+        let Err((no, region)) = freed else { panic!("{id:?} is the other's, and was taken") };
         let crop = subject.crop(&region, 0, 1, 1).map(drop);
-        let answers = [
-            Err(no),
-            subject.free_id(id),
-            subject.facts_by_id(id).map(drop),
-            crop,
-        ];
-        assert_eq!(
-            answers,
-            [Err(OtherAllocator.into()); 4],
-            "{id:?} is the other's"
-        );
+        let answers = [Err(no), subject.free_id(id), subject.facts_by_id(id).map(drop), crop];
+        assert_eq!(answers, [Err(OtherAllocator.into()); 4], "{id:?} is the other's");
         entry.region = region;
         self.sides[theirs].model.restore(entry);
         self.tried.note("foreign id");
@@ -197,10 +145,7 @@ impl RegionProgram<'_> {
         // Its crops are other entries: it goes out of the model and comes back.
         let mut entry = side.model.entries.swap_remove(held[which]);
         let (facts, why) = (entry.facts, (entry.crops > 0, entry.maps > 0));
-        assert!(
-            !matches!(entry.kind, Kind::Crop { .. }) || entry.crops == 0,
-            "a crop counts at its root"
-        );
+        assert!(!matches!(entry.kind, Kind::Crop { .. }) || entry.crops == 0, "a crop counts at its root");
         let right = |no| {
             (no == HasCrops.into() && why.0)
                 || (no == Mapped.into() && why.1)
@@ -208,33 +153,15 @@ impl RegionProgram<'_> {
                 || (no == OutOfOrder.into() && facts.class == Class::Linear)
         };
         let by_id = side.subject.free_id(entry.id);
-        assert!(
-            by_id.is_err_and(right),
-            "{facts:x?}, held by (crops, maps) {why:?}, by its id: {by_id:?}"
-        );
-        let way = if how % 3 == 2 {
-            FreeMethod::Release
-        } else {
-            FreeMethod::Free
-        };
+        assert!(by_id.is_err_and(right), "{facts:x?}, held by (crops, maps) {why:?}, by its id: {by_id:?}");
+        let way = if how % 3 == 2 { FreeMethod::Release } else { FreeMethod::Free };
         match side.subject.free(entry.region, way) {
             Err((no, region)) if right(no) => entry.region = region,
-            other => panic!(
-                "{facts:x?}, held by (crops, maps) {why:?}: {:?}",
-                other.map_err(|(no, _)| no)
-            ),
+            other => panic!("{facts:x?}, held by (crops, maps) {why:?}: {:?}", other.map_err(|(no, _)| no)),
         }
-        assert_eq!(
-            side.subject.facts(&entry.region),
-            facts,
-            "what could not be freed is as it was"
-        );
+        assert_eq!(side.subject.facts(&entry.region), facts, "what could not be freed is as it was");
         side.model.entries.push(entry);
-        self.tried.note(if why.0 {
-            "release under crops refused"
-        } else {
-            "release while mapped refused"
-        });
+        self.tried.note(if why.0 { "release under crops refused" } else { "release while mapped refused" });
         Some(true)
     }
 }

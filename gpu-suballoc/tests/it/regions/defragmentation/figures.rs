@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The same figures, from a walk over every range: free bytes beside regions, bytes of empty blocks, the largest hole, bytes moving.
+/// The same figures, from a walk over every range: free bytes beside regions, bytes of empty blocks, the largest hole,
+/// bytes moving.
 fn walked(scene: &Scene<'_>) -> [u64; 4] {
     let map = scene.must_memory_map();
     let (mut free, mut empty, mut largest, mut moving) = (0, 0, 0, 0);
@@ -80,9 +81,6 @@ fn df12_figures_are_those_of_a_walk_before_during_and_after_on_every_device() {
         }
         scene.check_and_free(left);
         let empty = scene.total();
-        assert_eq!(
-            (empty.reserved_percent(), empty.free_bytes_in_use()),
-            (None, 0)
-        );
+        assert_eq!((empty.reserved_percent(), empty.free_bytes_in_use()), (None, 0));
     });
 }

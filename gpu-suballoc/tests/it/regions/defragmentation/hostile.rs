@@ -8,20 +8,11 @@ fn bare(scene: &Scene<'_>, size: u64, alignment: u64) -> Region {
 }
 
 /// How many of these lie in so many bytes of a place.
-fn neighbours_in(
-    all: &[Option<Region>],
-    (memory, offset): (Option<MemoryHandle>, u64),
-    size: u64,
-) -> usize {
+fn neighbours_in(all: &[Option<Region>], (memory, offset): (Option<MemoryHandle>, u64), size: u64) -> usize {
     let is_apart = |other: &&Region| {
-        other.memory() != memory
-            || other.offset() >= offset + size
-            || other.offset() + other.size() <= offset
+        other.memory() != memory || other.offset() >= offset + size || other.offset() + other.size() <= offset
     };
-    all.iter()
-        .flatten()
-        .filter(|other| !is_apart(other))
-        .count()
+    all.iter().flatten().filter(|other| !is_apart(other)).count()
 }
 
 /// Sizes are rounded up to their alignment where that is small, and are larger than what was asked for.
@@ -90,9 +81,10 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_another_pool() {
             state.3.push(id);
             if state.0 && state.1.is_none() {
                 // As another thread might: one of the pool's goes, a buffer of another pool comes.
-                let victim = inside.iter().flatten().find(|region| {
-                    region.id() != id && region.memory() == scene.must_info(id).memory
-                });
+                let victim = inside
+                    .iter()
+                    .flatten()
+                    .find(|region| region.id() != id && region.memory() == scene.must_info(id).memory);
                 let victim = victim.unwrap().id();
                 scene.free_id(victim).unwrap();
                 state.1 = Some(victim);
@@ -116,14 +108,8 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_another_pool() {
             }
         }
         scene.must_destroy_pool(pool);
-        assert!(
-            !seen.contains(&newcomer),
-            "the filter is asked of a region of another pool"
-        );
-        assert!(
-            !moves.contains(&newcomer),
-            "a region of another pool is to be moved"
-        );
+        assert!(!seen.contains(&newcomer), "the filter is asked of a region of another pool");
+        assert!(!moves.contains(&newcomer), "a region of another pool is to be moved");
     });
 }
 
@@ -161,12 +147,7 @@ unsafe impl DeviceMemory for Reusing<'_> {
         // SAFETY: as the caller promises.
         unsafe { self.inner.buffer_requirements(self.of(buffer)) }
     }
-    unsafe fn bind_buffer(
-        &self,
-        buffer: BufferHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
+    unsafe fn bind_buffer(&self, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
         // SAFETY: as the caller promises.
         unsafe { self.inner.bind_buffer(self.of(buffer), memory, offset) }
     }
@@ -176,21 +157,13 @@ unsafe impl DeviceMemory for Reusing<'_> {
     }
 }
 
-/// A region is moved twice; the second time its buffer has the handle that it had in the beginning. Its value was not refreshed: to give it
-/// back wants no place.
+/// A region is moved twice; the second time its buffer has the handle that it had in the beginning. Its value was not
+/// refreshed: to give it back wants no place.
 #[test]
 fn df13_a_kept_buffer_lies_where_it_was_moved_to() {
     let mock = mock_of(Nvidia);
-    let device = Reusing {
-        inner: &mock,
-        live: Mutex::default(),
-        next: Mutex::default(),
-    };
-    let options = AllocatorOptions {
-        reuse: true,
-        max_reusable_buffers: 4,
-        ..small_blocks()
-    };
+    let device = Reusing { inner: &mock, live: Mutex::default(), next: Mutex::default() };
+    let options = AllocatorOptions { reuse: true, max_reusable_buffers: 4, ..small_blocks() };
     let gpu = over_with(&device, FromGlobalAlloc::SYSTEM, options);
     let info = copied(64 * KIB);
     let piece = || gpu.create_buffer(&info, &shared()).unwrap();
@@ -221,9 +194,7 @@ fn df13_a_kept_buffer_lies_where_it_was_moved_to() {
     let again = piece();
     let bound = mock.buffer_bound(device.of(again.buffer().unwrap()));
     let says = again.memory().map(|memory| (memory, again.offset()));
-    let crop = gpu
-        .crop(&again, 0, 64, 4)
-        .map(|crop| gpu.free(crop).unwrap());
+    let crop = gpu.crop(&again, 0, 64, 4).map(|crop| gpu.free(crop).unwrap());
     free(again);
     third.into_iter().for_each(free);
     end(gpu);
@@ -234,10 +205,7 @@ fn df13_a_kept_buffer_lies_where_it_was_moved_to() {
 #[test]
 fn df4_a_pool_that_is_being_defragmented_is_not_destroyed() {
     small(|scene| {
-        let options = PoolOptions {
-            keep_empty: Some(4 * MIB),
-            ..pool_options(MIB, 0)
-        };
+        let options = PoolOptions { keep_empty: Some(4 * MIB), ..pool_options(MIB, 0) };
         let pool = scene.must_create_pool(&options);
         let left = scene.sparse_with(2, 4, &shared().pool(pool));
         let run = all_moves().pool(pool).max_moves_per_pass(1);

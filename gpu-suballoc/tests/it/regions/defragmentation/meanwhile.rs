@@ -11,9 +11,10 @@ fn df5_a_region_that_is_mapped_meanwhile_keeps_its_block_and_those_beside_it() {
         let mut pass = run.next_pass().unwrap();
         copy(scene.mock, &mut pass);
         let moved = pass.moves()[0];
-        let beside = left.iter().map(|(_, region)| region).find(|region| {
-            region.memory() == Some(moved.from().memory) && region.id() != moved.region()
-        });
+        let beside = left
+            .iter()
+            .map(|(_, region)| region)
+            .find(|region| region.memory() == Some(moved.from().memory) && region.id() != moved.region());
         let beside = beside.expect("there are four").id();
         scene.map_id(beside).unwrap();
         pass.finish(|_, result| assert_eq!(result, MoveResult::Stayed));

@@ -1,4 +1,5 @@
-//! Regions that move so that blocks become empty, with copies on the mock device: its memory has contents, and it says what is wrong.
+//! Regions that move so that blocks become empty, with copies on the mock device: its memory has contents, and it says
+//! what is wrong.
 
 mod figures;
 mod hostile;
@@ -45,16 +46,9 @@ impl Scene<'_> {
         self.sparse_with(blocks, stride, &shared())
     }
 
-    fn sparse_with(
-        &self,
-        blocks: u8,
-        stride: usize,
-        options: &RegionOptions<'_>,
-    ) -> Vec<(u8, Region)> {
-        let all = Vec::from_iter(
-            (0..16 * u16::from(blocks))
-                .map(|number| (number as u8, self.piece(number as u8, options))),
-        );
+    fn sparse_with(&self, blocks: u8, stride: usize, options: &RegionOptions<'_>) -> Vec<(u8, Region)> {
+        let all =
+            Vec::from_iter((0..16 * u16::from(blocks)).map(|number| (number as u8, self.piece(number as u8, options))));
         assert_eq!(self.gpu.stats().total.blocks, u64::from(blocks));
         let mut left = Vec::new();
         for (index, (number, region)) in all.into_iter().enumerate() {
@@ -73,15 +67,9 @@ impl Scene<'_> {
             let id = region.id();
             self.gpu.refresh(region).unwrap();
             assert_eq!(region.id(), id, "the name stays");
-            assert_eq!(
-                self.read(region, PIECE as usize),
-                vec![*number; PIECE as usize]
-            );
+            assert_eq!(self.read(region, PIECE as usize), vec![*number; PIECE as usize]);
             let bound = self.mock.buffer_bound(region.buffer().unwrap());
-            assert_eq!(
-                bound,
-                region.memory().map(|memory| (memory, region.offset()))
-            );
+            assert_eq!(bound, region.memory().map(|memory| (memory, region.offset())));
         }
     }
 
@@ -91,17 +79,12 @@ impl Scene<'_> {
     }
 
     fn free_all(&self, regions: Vec<(u8, Region)>) {
-        regions
-            .into_iter()
-            .for_each(|(_, region)| self.free(region));
+        regions.into_iter().for_each(|(_, region)| self.free(region));
     }
 }
 
 /// Makes the second buffers and copies, as a user's commands would.
-fn copy<D: DeviceMemory, A: HostAllocator>(
-    mock: &Mock,
-    pass: &mut DefragmentationPass<'_, '_, D, A>,
-) {
+fn copy<D: DeviceMemory, A: HostAllocator>(mock: &Mock, pass: &mut DefragmentationPass<'_, '_, D, A>) {
     for index in 0..pass.moves().len() {
         let new = pass.make_buffer(index).unwrap();
         let one = &pass.moves()[index];
@@ -113,10 +96,7 @@ fn copy<D: DeviceMemory, A: HostAllocator>(
 }
 
 /// All passes: how many moves each had.
-fn defragment(
-    scene: &Scene<'_>,
-    options: DefragmentationOptions<'_>,
-) -> (Vec<usize>, DefragmentationTotals) {
+fn defragment(scene: &Scene<'_>, options: DefragmentationOptions<'_>) -> (Vec<usize>, DefragmentationTotals) {
     let mut run = scene.must_defragment(options);
     let mut passes = Vec::new();
     each_pass(&mut run, |mut pass| {

@@ -10,21 +10,12 @@ fn df13_four_blocks_with_a_buffer_at_offset_0_each_become_one() {
         assert!(left.iter().all(|(_, region)| region.offset() == 0));
         let map = scene.must_memory_map();
         let ranges = ranges_of(&map);
-        let alignments = Vec::from_iter(
-            ranges
-                .filter(|range| range.range_use == RangeUse::Region)
-                .map(|range| range.alignment),
-        );
-        assert!(
-            alignments.iter().all(|alignment| *alignment > 0),
-            "{alignments:?}"
-        );
+        let alignments =
+            Vec::from_iter(ranges.filter(|range| range.range_use == RangeUse::Region).map(|range| range.alignment));
+        assert!(alignments.iter().all(|alignment| *alignment > 0), "{alignments:?}");
         drop(map);
         let (passes, totals) = defragment(&scene, all_moves());
-        assert_eq!(
-            (passes, totals.freed_blocks, totals.freed_bytes),
-            (vec![3], 3, 3 * MIB)
-        );
+        assert_eq!((passes, totals.freed_blocks, totals.freed_bytes), (vec![3], 3, 3 * MIB));
         assert_eq!((totals.moves, totals.moved_bytes), (3, 3 * PIECE));
         assert_eq!(scene.total().blocks, 1);
         assert_eq!(scene.objects(), 1);
@@ -38,10 +29,7 @@ fn df1_a_plan_is_a_defragmentation_that_is_dropped() {
         let left = scene.sparse(4, 4);
         let before = scene.total();
         let run = scene.must_defragment(all_moves());
-        assert_eq!(
-            (run.totals().planned_blocks, run.totals().planned_bytes),
-            (2, 2 * MIB)
-        );
+        assert_eq!((run.totals().planned_blocks, run.totals().planned_bytes), (2, 2 * MIB));
         let second = scene.defragment(all_moves());
         assert_eq!(second.map(drop), refusal(Defragmenting));
         drop(run);
@@ -58,17 +46,13 @@ fn df1_a_plan_is_a_defragmentation_that_is_dropped() {
 #[test]
 fn df1_a_block_that_drains_takes_what_moves() {
     small(|scene| {
-        let mut left =
-            Vec::from_iter((0..64).map(|number| (number, scene.piece(number, &shared()))));
+        let mut left = Vec::from_iter((0..64).map(|number| (number, scene.piece(number, &shared()))));
         let first = left[0].1.memory();
         let goes = |at: &usize| match *at {
             at @ 0..16 => ![5, 7].contains(&at),
             at => [1, 2].contains(&(at % 4)),
         };
-        (0..64)
-            .rev()
-            .filter(goes)
-            .for_each(|at| scene.free(left.remove(at).1));
+        (0..64).rev().filter(goes).for_each(|at| scene.free(left.remove(at).1));
         (0..64).for_each(|_| scene.free(scene.piece(0, &shared())));
         for number in 64..80 {
             left.push((number, scene.piece(number, &shared())));
@@ -129,10 +113,8 @@ fn df1_one_pool_alone() {
 impl Scene<'_> {
     /// Two blocks with two pieces each, of the device's own pool.
     fn sparse_beside(&self, blocks: u8) -> Vec<(u8, Region)> {
-        let all =
-            Vec::from_iter((0..16 * blocks).map(|number| (number, self.piece(number, &shared()))));
-        let (left, freed): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(number, _)| number % 8 == 0);
+        let all = Vec::from_iter((0..16 * blocks).map(|number| (number, self.piece(number, &shared()))));
+        let (left, freed): (Vec<_>, Vec<_>) = all.into_iter().partition(|(number, _)| number % 8 == 0);
         self.free_all(freed);
         left
     }

@@ -1,11 +1,13 @@
-//! What a defragmentation leaves and moves, over what lives. The bench `gpu_defragment` has the traces, and compares with VMA.
+//! What a defragmentation leaves and moves, over what lives. The bench `gpu_defragment` has the traces, and compares
+//! with VMA.
 
 use super::*;
 
 const REGIONS: usize = 3_000;
 const SEEDS: u64 = 8;
 
-/// Bytes of blocks afterwards and bytes moved, in hundredths of the bytes that live, where so many of a hundred regions were freed.
+/// Bytes of blocks afterwards and bytes moved, in hundredths of the bytes that live, where so many of a hundred regions
+/// were freed.
 fn left_and_moved(seed: u64, freed: u64) -> [u64; 2] {
     let mut parts = [0; 2];
     nvidia(|scene| {
@@ -19,8 +21,7 @@ fn left_and_moved(seed: u64, freed: u64) -> [u64; 2] {
                 scene.must_allocate(&needs, &shared())
             })
             .collect();
-        let (gone, live): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|_| rng.next() % 100 < freed);
+        let (gone, live): (Vec<_>, Vec<_>) = all.into_iter().partition(|_| rng.next() % 100 < freed);
         scene.free_each(gone);
         let options = all_moves().move_bare_regions();
         let mut run = scene.must_defragment(options);
@@ -47,9 +48,6 @@ fn df10_what_is_left_is_little_more_than_what_lives_and_not_all_of_it_moves() {
             [left + one, moved + other]
         });
         let [left, moved] = sums.map(|sum| sum / SEEDS);
-        assert!(
-            left <= 120 && moved <= 90,
-            "{freed} % freed: {left} % left, {moved} % moved"
-        );
+        assert!(left <= 120 && moved <= 90, "{freed} % freed: {left} % left, {moved} % moved");
     }
 }

@@ -43,11 +43,7 @@ fn df9_what_never_moves_has_blocks_of_its_own_on_every_device() {
             let places = Vec::from_iter(pinned.iter().map(|one| (one.memory(), one.offset())));
             let mut run = scene.must_defragment(all_moves());
             assert_eq!(run.skipped().pinned, pinned.len() as u32);
-            assert_eq!(
-                run.totals().planned_blocks,
-                7,
-                "38 pieces need three blocks"
-            );
+            assert_eq!(run.totals().planned_blocks, 7, "38 pieces need three blocks");
             each_pass(&mut run, |mut pass| {
                 copy(scene.mock, &mut pass);
                 pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
@@ -70,11 +66,7 @@ fn df9_a_pool_is_pinned_as_a_whole() {
     small(|scene| {
         let info = copied(PIECE);
         let pool = |pinned| {
-            let options = PoolOptions {
-                block_size: Some(MIB),
-                pinned,
-                ..PoolOptions::new(0)
-            };
+            let options = PoolOptions { block_size: Some(MIB), pinned, ..PoolOptions::new(0) };
             scene.must_create_pool(&options)
         };
         let (moves, stays) = (pool(false), pool(true));
@@ -94,11 +86,7 @@ fn df9_a_pool_is_pinned_as_a_whole() {
             }
             left
         };
-        let mut all = [
-            sparse(moves, false),
-            sparse(stays, true),
-            sparse(stays, false),
-        ];
+        let mut all = [sparse(moves, false), sparse(stays, true), sparse(stays, false)];
         let plan = |pool| {
             let options = all_moves().pool(pool);
             let run = scene.must_defragment(options);

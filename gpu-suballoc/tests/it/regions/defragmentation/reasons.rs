@@ -2,11 +2,9 @@
 
 use super::*;
 
-/// Two blocks; what `put` adds lies in the one with less in it, so that this one would be emptied. External buffers may lie in blocks.
-fn pinned(
-    put: fn(&Scene<'_>) -> Vec<Region>,
-    options: DefragmentationOptions<'_>,
-) -> SkippedRegions {
+/// Two blocks; what `put` adds lies in the one with less in it, so that this one would be emptied. External buffers may
+/// lie in blocks.
+fn pinned(put: fn(&Scene<'_>) -> Vec<Region>, options: DefragmentationOptions<'_>) -> SkippedRegions {
     let mut skipped = SkippedRegions::default();
     let mut config = Nvidia.config();
     config.rules.external_requires_dedicated = false;
@@ -51,16 +49,10 @@ fn df5_each_reason_keeps_its_block_and_is_counted() {
         vec![crop]
     };
     let shareable: Put = |scene| {
-        let info = BufferInfo {
-            external: ExternalHandleTypes::from_raw(1),
-            ..copied(PIECE)
-        };
+        let info = BufferInfo { external: ExternalHandleTypes::from_raw(1), ..copied(PIECE) };
         vec![scene.must_create_buffer(&info, &shared())]
     };
-    let (busy, external) = (
-        skipped_only(|skipped| skipped.busy = 1),
-        skipped_only(|skipped| skipped.external = 1),
-    );
+    let (busy, external) = (skipped_only(|skipped| skipped.busy = 1), skipped_only(|skipped| skipped.external = 1));
     let (all, all_but_77) = (|_, _| true, |_, tag| tag != 77);
     let every = all_moves();
     let no_transfer = skipped_only(|skipped| skipped.no_transfer = 1);
@@ -69,11 +61,7 @@ fn df5_each_reason_keeps_its_block_and_is_counted() {
     let filter = skipped_only(|skipped| skipped.filter = 1);
     let rows: [(Put, DefragmentationOptions<'_>, SkippedRegions); 11] = [
         (|_| Vec::new(), every, none),
-        (
-            |scene| of_usage(scene, BufferUsage::TRANSFER_SRC),
-            every,
-            no_transfer,
-        ),
+        (|scene| of_usage(scene, BufferUsage::TRANSFER_SRC), every, no_transfer),
         (addressed, every, device_address),
         (bare, every, one_bare),
         (bare, every.move_bare_regions(), none),
@@ -162,41 +150,22 @@ fn df5_regions_outside_of_blocks_are_counted() {
             let create = |_| scene.must_create_buffer(&info, &own);
             (0..3).map(create).collect()
         };
-        assert_eq!(
-            skipped_of(&scene, dedicated),
-            skipped_only(|skipped| skipped.dedicated = 3)
-        );
+        assert_eq!(skipped_of(&scene, dedicated), skipped_only(|skipped| skipped.dedicated = 3));
         let foreign = scene.foreign(4096, 1);
-        let wrapped =
-            |scene: &Scene<'_>| vec![scene.must_wrap(&WrapInfo::new(foreign.buffer, 4096))];
-        assert_eq!(
-            skipped_of(&scene, wrapped),
-            skipped_only(|skipped| skipped.wrapped = 1)
-        );
+        let wrapped = |scene: &Scene<'_>| vec![scene.must_wrap(&WrapInfo::new(foreign.buffer, 4096))];
+        assert_eq!(skipped_of(&scene, wrapped), skipped_only(|skipped| skipped.wrapped = 1));
         let pool = scene.must_create_pool(&ring_options(MIB, 0));
         let needs = ResourceRequirements::new(PIECE, 256);
         let in_ring = |scene: &Scene<'_>| {
             let allocate = |_| scene.must_allocate(&needs, &shared().pool(pool));
             (0..2).map(allocate).collect()
         };
-        assert_eq!(
-            skipped_of(&scene, in_ring),
-            skipped_only(|skipped| skipped.linear = 2)
-        );
+        assert_eq!(skipped_of(&scene, in_ring), skipped_only(|skipped| skipped.linear = 2));
         scene.must_destroy_pool(pool);
     });
-    let options = AllocatorOptions {
-        memory: MemoryOptions {
-            margin: 16,
-            ..small_blocks().memory
-        },
-        ..small_blocks()
-    };
+    let options = AllocatorOptions { memory: MemoryOptions { margin: 16, ..small_blocks().memory }, ..small_blocks() };
     scene(IntelUma, options, |scene| {
         let marked = |scene: &Scene<'_>| (0..20).map(|n| scene.piece(n, &mappable())).collect();
-        assert_eq!(
-            skipped_of(&scene, marked),
-            skipped_only(|skipped| skipped.margin = 20)
-        );
+        assert_eq!(skipped_of(&scene, marked), skipped_only(|skipped| skipped.margin = 20));
     });
 }

@@ -1,4 +1,5 @@
-//! Filters and reports that unwind: every region lies where its record says, with its contents, and what was reserved is free again.
+//! Filters and reports that unwind: every region lies where its record says, with its contents, and what was reserved
+//! is free again.
 
 use super::*;
 
@@ -73,10 +74,7 @@ fn df3_a_filter_that_unwinds_at_any_call_leaves_every_region_where_its_record_sa
             all_lie_where_they_are_said_to(&scene, &left);
             let total = scene.total();
             assert_eq!((total.moving, total.moving_bytes), (0, 0));
-            assert_eq!(
-                (total.regions, total.region_bytes),
-                (before.regions, before.region_bytes)
-            );
+            assert_eq!((total.regions, total.region_bytes), (before.regions, before.region_bytes));
             scene.check(&mut left);
             // The next one finds nothing in its way.
             let (_, totals) = defragment(&scene, all_moves());

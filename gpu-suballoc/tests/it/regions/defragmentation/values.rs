@@ -4,10 +4,7 @@ use super::*;
 
 #[test]
 fn df4_a_value_from_before_its_move_is_refused_until_it_is_refreshed() {
-    let options = AllocatorOptions {
-        reuse: true,
-        ..small_blocks()
-    };
+    let options = AllocatorOptions { reuse: true, ..small_blocks() };
     scene(IntelUma, options, |scene| {
         let mut left = scene.sparse_with(4, 16, &mappable());
         let crop = scene.must_crop(&left[0].1, 0, 64, 4);

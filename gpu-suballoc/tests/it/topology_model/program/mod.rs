@@ -1,5 +1,5 @@
-//! Random devices in random groups beside a list: who is in which group, who refused, and what each edge says, worked out bit by bit from
-//! what the two devices say of themselves.
+//! Random devices in random groups beside a list: who is in which group, who refused, and what each edge says, worked
+//! out bit by bit from what the two devices say of themselves.
 //!
 //! Modes, links and bits are numbered as the public enums and sets are. The fuzz target includes this folder.
 #![allow(unreachable_pub, reason = "nothing of a test is for others")]
@@ -101,35 +101,17 @@ fn between(from: &DeviceSpec, to: &DeviceSpec) -> Option<EdgeSeen> {
     let same_hardware = from.uuid.is_some() && from.uuid == to.uuid;
     let opaque = same_hardware && from.driver_uuid.is_some() && from.driver_uuid == to.driver_uuid;
     let handles = |taken_in: u8, given_out: u8| {
-        (0..8)
-            .map(|bit| 1 << bit)
-            .filter(|bit| taken_in & bit != 0 && given_out & bit != 0)
-            .fold(0, |all, bit| {
-                let fits = if bit == NATIVE {
-                    same_driver
-                } else {
-                    opaque || bit & OPAQUE == 0
-                };
-                if fits { all | bit } else { all }
-            })
+        (0..8).map(|bit| 1 << bit).filter(|bit| taken_in & bit != 0 && given_out & bit != 0).fold(0, |all, bit| {
+            let fits = if bit == NATIVE { same_driver } else { opaque || bit & OPAQUE == 0 };
+            if fits { all | bit } else { all }
+        })
     };
-    let (semaphores, buffers) = (
-        handles(from.handles[0], to.handles[1]),
-        handles(from.handles[2], to.handles[3]),
-    );
+    let (semaphores, buffers) = (handles(from.handles[0], to.handles[1]), handles(from.handles[2], to.handles[3]));
     let way = |handles: u8| {
-        if handles & NATIVE != 0 {
-            0
-        } else {
-            2 - u8::from(handles != 0)
-        }
+        if handles & NATIVE != 0 { 0 } else { 2 - u8::from(handles != 0) }
     };
     let (sync, both) = (way(semaphores), from.flags & to.flags);
-    let read = if same_driver && both & PEER_ADDRESSABLE != 0 {
-        0
-    } else {
-        way(buffers)
-    };
+    let read = if same_driver && both & PEER_ADDRESSABLE != 0 { 0 } else { way(buffers) };
     let mut flags = both & !REFINED & !SAME_DRIVER;
     if same_driver {
         flags |= SAME_DRIVER;
@@ -152,13 +134,7 @@ fn between(from: &DeviceSpec, to: &DeviceSpec) -> Option<EdgeSeen> {
 
 const fn itself(says: &DeviceSpec) -> EdgeSeen {
     let flags = says.flags & !ISOLATED | SAME_DRIVER;
-    EdgeSeen {
-        modes: [0; 4],
-        flags,
-        handles: [NATIVE; 2],
-        link: SAME_DEVICE,
-        peer_to_peer: true,
-    }
+    EdgeSeen { modes: [0; 4], flags, handles: [NATIVE; 2], link: SAME_DEVICE, peer_to_peer: true }
 }
 
 const fn peer_to_peer(link: u8, flags: u16, read: u8) -> bool {
@@ -177,25 +153,17 @@ struct TopologyModel {
 
 impl TopologyModel {
     fn group_of(&self, device: usize) -> Option<usize> {
-        self.groups
-            .iter()
-            .find(|(_, devices)| devices.contains(&device))
-            .map(|(group, _)| *group)
+        self.groups.iter().find(|(_, devices)| devices.contains(&device)).map(|(group, _)| *group)
     }
 
     fn edge(&self, from: usize, to: usize) -> Option<EdgeSeen> {
-        if from == to {
-            Some(itself(&self.says[from]))
-        } else {
-            between(&self.says[from], &self.says[to])
-        }
+        if from == to { Some(itself(&self.says[from])) } else { between(&self.says[from], &self.says[to]) }
     }
 
     /// What making a group must come to, where host memory is there.
     fn making(&self, devices: &[usize], refuses: Option<(usize, Question)>) -> GroupOutcome {
         for (index, device) in devices.iter().enumerate() {
-            if index >= 64 || self.group_of(*device).is_some() || devices[..index].contains(device)
-            {
+            if index >= 64 || self.group_of(*device).is_some() || devices[..index].contains(device) {
                 return GroupOutcome::InGroup;
             }
         }
@@ -204,9 +172,7 @@ impl TopologyModel {
         }
         let refused = |question: Question| {
             let index = |device| devices.iter().position(|there| *there == device);
-            refuses
-                .filter(|(_, at)| *at == question)
-                .and_then(|(device, _)| index(device))
+            refuses.filter(|(_, at)| *at == question).and_then(|(device, _)| index(device))
         };
         if let Some(index) = refused(Question::Capabilities) {
             return GroupOutcome::Refused(index, Question::Capabilities);
@@ -235,39 +201,26 @@ impl TopologyModel {
 pub fn topology_ops(bytes: &[u8], make: impl Fn() -> TopologySubject) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
-    let mut model = TopologyModel {
-        says: vec![DeviceSpec::default(); DEVICES],
-        groups: BTreeMap::new(),
-        tried: Tried::default(),
-    };
+    let mut model =
+        TopologyModel { says: vec![DeviceSpec::default(); DEVICES], groups: BTreeMap::new(), tried: Tried::default() };
     let mut ran = Ran::default();
     while let Some(succeeded) = step(&mut bytes, &mut subject, &mut model) {
         ran.count(succeeded);
         ran.compared += 1;
         for device in 0..DEVICES {
-            let index = model.group_of(device).map(|group| {
-                model.groups[&group]
-                    .iter()
-                    .position(|there| *there == device)
-            });
+            let index =
+                model.group_of(device).map(|group| model.groups[&group].iter().position(|there| *there == device));
             assert_eq!(subject.index(device), index.flatten(), "device {device}");
         }
     }
     for group in model.groups.keys() {
         subject.end(*group, false);
     }
-    assert!(
-        (0..DEVICES).all(|device| subject.index(device).is_none()),
-        "all groups are gone"
-    );
+    assert!((0..DEVICES).all(|device| subject.index(device).is_none()), "all groups are gone");
     (ran, model.tried)
 }
 
-fn step(
-    bytes: &mut Bytes<'_>,
-    subject: &mut TopologySubject,
-    model: &mut TopologyModel,
-) -> Option<bool> {
+fn step(bytes: &mut Bytes<'_>, subject: &mut TopologySubject, model: &mut TopologyModel) -> Option<bool> {
     let kind = bytes.next()?;
     Some(match kind % 8 {
         0..3 => {
@@ -284,9 +237,7 @@ fn step(
             let group = bytes.below(GROUPS)?;
             if model.groups.remove(&group).is_some() {
                 subject.end(group, kind >= 128);
-                model
-                    .tried
-                    .note(if kind >= 128 { "dissolved" } else { "ended" });
+                model.tried.note(if kind >= 128 { "dissolved" } else { "ended" });
                 return Some(true);
             }
             let (first, stride) = (bytes.below(DEVICES)?, 1 + bytes.below(3)?);
@@ -295,27 +246,14 @@ fn step(
                 224..240 => bytes.below(70)?,
                 _ => 60 + bytes.below(10)?,
             };
-            let devices: Vec<usize> = (0..count)
-                .map(|at| (first + at * stride) % DEVICES)
-                .collect();
-            let question = [Question::Capabilities, Question::Refine]
-                .get(bytes.below(8)?)
-                .copied();
-            let refuses = question.and_then(|question| {
-                Some((
-                    *devices.get(usize::from(kind / 8) % count.max(1))?,
-                    question,
-                ))
-            });
-            let host = if refuses.is_none() && kind % 16 == 3 {
-                Some(bytes.below(6)? as u64)
-            } else {
-                None
-            };
+            let devices: Vec<usize> = (0..count).map(|at| (first + at * stride) % DEVICES).collect();
+            let question = [Question::Capabilities, Question::Refine].get(bytes.below(8)?).copied();
+            let refuses =
+                question.and_then(|question| Some((*devices.get(usize::from(kind / 8) % count.max(1))?, question)));
+            let host = if refuses.is_none() && kind % 16 == 3 { Some(bytes.below(6)? as u64) } else { None };
             let made = subject.make(group, &devices, refuses, host);
             assert!(
-                made == model.making(&devices, refuses)
-                    || made == GroupOutcome::Host && host.is_some(),
+                made == model.making(&devices, refuses) || made == GroupOutcome::Host && host.is_some(),
                 "{devices:?} {refuses:?} {made:?}"
             );
             model.tried.note(match made {
@@ -338,36 +276,20 @@ fn step(
             }
             for from in &devices {
                 for to in &devices {
-                    assert_eq!(
-                        subject.edge(group, *from, *to),
-                        model.edge(*from, *to),
-                        "{from} to {to}"
-                    );
+                    assert_eq!(subject.edge(group, *from, *to), model.edge(*from, *to), "{from} to {to}");
                 }
             }
             model.groups.insert(group, devices);
             true
         }
         _ => {
-            let (group, from, to) = (
-                bytes.below(GROUPS)?,
-                bytes.below(DEVICES)?,
-                bytes.below(DEVICES)?,
-            );
+            let (group, from, to) = (bytes.below(GROUPS)?, bytes.below(DEVICES)?, bytes.below(DEVICES)?);
             // Mostly both are in it: of so many devices few would be by chance.
             let members = model.groups.get(&group).filter(|_| kind >= 64);
-            let [from, to] =
-                [from, to].map(|any| members.map_or(any, |members| members[any % members.len()]));
-            let both = model
-                .groups
-                .get(&group)
-                .is_some_and(|devices| devices.contains(&from) && devices.contains(&to));
+            let [from, to] = [from, to].map(|any| members.map_or(any, |members| members[any % members.len()]));
+            let both = model.groups.get(&group).is_some_and(|devices| devices.contains(&from) && devices.contains(&to));
             let expected = if both { model.edge(from, to) } else { None };
-            assert_eq!(
-                subject.edge(group, from, to),
-                expected,
-                "group {group}, {from} to {to}"
-            );
+            assert_eq!(subject.edge(group, from, to), expected, "group {group}, {from} to {to}");
             model.tried.note(match expected {
                 None if both => "the edge of an isolated device",
                 None => "the edge of a device outside",

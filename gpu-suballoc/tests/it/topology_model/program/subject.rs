@@ -18,11 +18,7 @@ struct SubjectCard {
 
 impl SubjectCard {
     fn answers(&self, question: Question) -> Result<(), Question> {
-        if self.refuses.get() == Some(question) {
-            Err(question)
-        } else {
-            Ok(())
-        }
+        if self.refuses.get() == Some(question) { Err(question) } else { Ok(()) }
     }
 }
 
@@ -40,12 +36,7 @@ impl GroupDevice for SharedTopology {
     fn capabilities(&self) -> Result<DeviceCapabilities, Question> {
         self.0.answers(Question::Capabilities)?;
         let says = self.0.says.get();
-        let [
-            semaphore_import,
-            semaphore_export,
-            buffer_import,
-            buffer_export,
-        ] = says.handles.map(handles);
+        let [semaphore_import, semaphore_export, buffer_import, buffer_export] = says.handles.map(handles);
         Ok(DeviceCapabilities {
             driver: says.driver,
             device_uuid: says.uuid.map(|uuid| [uuid; 16]),
@@ -103,9 +94,7 @@ const HANDLES: [HandleTypes; 8] = [
 ];
 
 fn handles(bits: u8) -> HandleTypes {
-    let set = (0..)
-        .zip(HANDLES)
-        .filter(|(place, _)| bits >> place & 1 != 0);
+    let set = (0..).zip(HANDLES).filter(|(place, _)| bits >> place & 1 != 0);
     set.fold(HandleTypes::NONE, |all, (_, handle)| all | handle)
 }
 
@@ -133,21 +122,13 @@ impl TopologySubject {
     pub fn new() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let cards = (0..80).map(|_| SharedTopology(Rc::default())).collect();
-        Self {
-            groups: [const { None }; 4],
-            cards,
-            _alone: alone,
-        }
+        Self { groups: [const { None }; 4], cards, _alone: alone }
     }
 
-    fn try_make(
-        &self,
-        devices: &[usize],
-    ) -> Result<DeviceGroup<SharedTopology, Memory>, GroupError<Question>> {
+    fn try_make(&self, devices: &[usize]) -> Result<DeviceGroup<SharedTopology, Memory>, GroupError<Question>> {
         let mut list = TryVec::new_in(Scoped::new(&MEMORY, Scope::Device));
         for device in devices {
-            list.try_push(self.cards[*device].clone())
-                .map_err(|refused| refused.error)?;
+            list.try_push(self.cards[*device].clone()).map_err(|refused| refused.error)?;
         }
         DeviceGroup::new(list).map_err(|refused| {
             assert_eq!(refused.value.len(), devices.len(), "all come back");
@@ -186,9 +167,7 @@ impl TopologySubject {
         assert_eq!(MEMORY.live_bytes(), before, "a refusal keeps no memory");
         match error {
             GroupError::Empty => GroupOutcome::Empty,
-            GroupError::TooMany | GroupError::Duplicate { .. } | GroupError::InGroup { .. } => {
-                GroupOutcome::InGroup
-            }
+            GroupError::TooMany | GroupError::Duplicate { .. } | GroupError::InGroup { .. } => GroupOutcome::InGroup,
             GroupError::Device { index, error } => GroupOutcome::Refused(index, error),
             GroupError::Contradiction { .. } => GroupOutcome::Contradiction,
             GroupError::Host(_) => GroupOutcome::Host,
@@ -197,9 +176,7 @@ impl TopologySubject {
     }
 
     pub fn end(&mut self, group: usize, dissolve: bool) {
-        let ending = self.groups[group]
-            .take()
-            .expect("the program ends what it made");
+        let ending = self.groups[group].take().expect("the program ends what it made");
         if dissolve {
             let count = ending.devices().len();
             let devices = ending.dissolve();
@@ -208,11 +185,7 @@ impl TopologySubject {
     }
 
     pub fn index(&self, device: usize) -> Option<usize> {
-        self.cards[device]
-            .0
-            .seat
-            .membership()
-            .map(|membership| membership.index)
+        self.cards[device].0.seat.membership().map(|membership| membership.index)
     }
 
     pub fn edge(&self, group: usize, from: usize, to: usize) -> Option<EdgeSeen> {
@@ -221,8 +194,7 @@ impl TopologySubject {
         Some(EdgeSeen {
             modes: [edge.wait, edge.signal, edge.read, edge.write].map(|mode| mode as u8),
             flags: bits(&FLAGS, |flag| edge.flags.contains(flag)),
-            handles: [edge.semaphores, edge.buffers]
-                .map(|set| bits(&HANDLES, |handle| set.contains(handle)) as u8),
+            handles: [edge.semaphores, edge.buffers].map(|set| bits(&HANDLES, |handle| set.contains(handle)) as u8),
             link: edge.link as u8,
             peer_to_peer: edge.is_peer_to_peer(),
         })
