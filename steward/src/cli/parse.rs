@@ -346,7 +346,6 @@ mod tests {
             ("drive --depth 4", "--depth", "from 0 to 3"),
             ("top --interval 0", "--interval", "from 0.1 to 86400"),
             ("top --interval NaN", "--interval", "from 0.1 to 86400"),
-            ("top x", "[PID]", "from 1 to"),
             ("run --time-limit x p", "--time-limit", "from 0 to 86400"),
             ("run --fail=each=0 p", "--fail", "1 or more"),
             ("diff --top 0 a b", "--top", "from 1 to"),

@@ -64,11 +64,12 @@ pub(crate) struct AnnouncedLayer {
     pub(crate) library: PathBuf,
 }
 
-/// Where the loader finds them.
+/// No driver is announced.
 pub(crate) fn has_none() -> bool {
     find_all().is_empty()
 }
 
+/// Where the loader finds them.
 pub(crate) fn layers() -> Vec<AnnouncedLayer> {
     let named = ["VK_LAYER_PATH", "VK_ADD_LAYER_PATH", "VK_IMPLICIT_LAYER_PATH"];
     let named = named.into_iter().filter_map(variable);
