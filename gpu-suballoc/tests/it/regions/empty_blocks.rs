@@ -123,7 +123,7 @@ fn assert_linear(measure: impl Fn(u64) -> [Duration; 2]) {
     for _ in 0..3 {
         few = shortest(few, measure(2_000));
     }
-    for _ in 0..6 {
+    for _ in 0..20 {
         many = shortest(many, measure(8_000));
         if many[0] < few[0] * 9 && many[1] < few[1] * 9 {
             return;
