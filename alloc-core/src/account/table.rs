@@ -91,10 +91,14 @@ impl AccountTable {
     pub(crate) fn attach(&self) -> bool {
         match self.state.get() {
             LISTED => true,
-            FRESH if crate::threads::on_exit() => {
-                registry::list(self);
-                self.state.set(LISTED);
-                true
+            FRESH => {
+                // The hook's memory may come from a context: it counts on the rows.
+                self.state.set(DEAD);
+                if crate::threads::on_exit() {
+                    registry::list(self);
+                    self.state.set(LISTED);
+                }
+                self.is_listed()
             }
             _ => false,
         }

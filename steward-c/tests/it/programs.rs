@@ -359,6 +359,16 @@ fn ca17_ca27_the_drivers_side_does_what_its_header_says() {
 /// linked, not loaded.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
+fn ca12_a_context_serves_the_c_library_itself() {
+    let Some(installed) = installed("own_malloc") else {
+        return;
+    };
+    let program = installed.compile("tests/c/own_malloc.c", C11, "steward");
+    succeed(&run(&program), "a calloc that is a context");
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
 fn ca12_nothing_is_asked_of_malloc_over_a_host_of_ones_own() {
     let Some(installed) = installed("ca12") else {
         return;
