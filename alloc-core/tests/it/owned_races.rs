@@ -32,7 +32,7 @@ impl Drop for Once<'_> {
 #[test]
 fn clearing_while_an_ancestor_ends_destroys_each_value_once() {
     static GONE: AtomicU64 = AtomicU64::new(0);
-    let (rounds, values) = if cfg!(miri) { (10, 6) } else { (300, 500) };
+    let (rounds, values) = if cfg!(miri) { (4, 6) } else { (300, 500) };
     let witness = Witness::new();
     let root = root_over(&witness);
     for _ in 0..rounds {

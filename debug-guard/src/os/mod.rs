@@ -26,6 +26,19 @@ pub(crate) use system::{
     read_u64_by_kernel, thread_id, thread_name, total_memory, unwinds_in_handlers, write,
 };
 
+/// Asks until there is an answer, for two seconds: a pause is sixteen times longer on one system than on another.
+/// Async-signal-safe.
+pub(crate) fn wait_for<R>(mut answer: impl FnMut() -> Option<R>) -> Option<R> {
+    let began = std::time::Instant::now();
+    loop {
+        let answer = answer();
+        if answer.is_some() || began.elapsed().as_secs() >= 2 {
+            return answer;
+        }
+        pause();
+    }
+}
+
 /// Any address will do.
 #[inline(always)]
 pub(crate) fn prefetch(address: usize) {

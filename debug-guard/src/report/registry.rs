@@ -59,9 +59,6 @@ pub(crate) struct GuardRegistry<const N: usize>([GuardSlot; N]);
 
 pub(crate) static REGISTRY: GuardRegistry<256> = GuardRegistry::new();
 
-/// About a second of waiting for a slot's last reader.
-const PATIENCE: usize = 10_000;
-
 impl<const N: usize> GuardRegistry<N> {
     pub(super) const fn new() -> Self {
         Self([const { GuardSlot { entry: AtomicPtr::new(null_mut()), readers: AtomicUsize::new(0) } }; N])
@@ -76,7 +73,7 @@ impl<const N: usize> GuardRegistry<N> {
         self.0.iter().position(sits).map(GuardSlotId)
     }
 
-    /// False if a reader does not finish (a thread that a fork left behind, a report's function that closes the guard):
+    /// False if a reader does not finish in time (a thread that a fork left behind, a report's function that closes the guard):
     /// the guard's memory must stay then.
     #[must_use]
     pub(crate) fn leave(&self, slot: &GuardSlotId) -> bool {
@@ -84,13 +81,7 @@ impl<const N: usize> GuardRegistry<N> {
             return false;
         };
         slot.entry.store(null_mut(), Ordering::SeqCst);
-        (0..PATIENCE).any(|_| {
-            let alone = slot.readers.load(Ordering::SeqCst) == 0;
-            if !alone {
-                os::pause();
-            }
-            alone
-        })
+        os::wait_for(|| (slot.readers.load(Ordering::SeqCst) == 0).then_some(())).is_some()
     }
 
     /// Stops when one guard's answer is `Some`. Async-signal-safe.

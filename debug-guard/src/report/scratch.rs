@@ -29,13 +29,11 @@ static REPORTER: ReporterTurn = ReporterTurn(AtomicU64::new(0));
 #[derive(Debug)]
 struct ReporterTurn(AtomicU64);
 
-/// About two seconds of tries. Only a holder that waits for this thread takes longer.
-const PATIENCE: usize = 20_000;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unavailable {
     /// Something went wrong within a report.
     Nested,
+    /// Only a holder that waits for this thread takes that long.
     Busy,
 }
 
@@ -56,21 +54,18 @@ impl ReporterTurn {
         // Systems without thread numbers have one for all threads: there a report within a report is lost after a
         // wait.
         let me = (u64::from(forks) << 32) | u64::from(thread.max(1));
-        for _ in 0..PATIENCE {
+        let turn = os::wait_for(|| {
             let holder = self.0.load(Ordering::Relaxed);
             if holder == me && thread != 0 {
-                return Err(Unavailable::Nested);
+                return Some(Err(Unavailable::Nested));
             }
             // A thread of the parent process does not exist here.
             let left_behind = holder >> 32 != u64::from(forks);
-            if (holder == 0 || left_behind)
-                && self.0.compare_exchange(holder, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
-            {
-                return Ok(ScratchGuard(self));
-            }
-            os::pause();
-        }
-        Err(Unavailable::Busy)
+            let free = (holder == 0 || left_behind)
+                && self.0.compare_exchange(holder, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
+            free.then(|| Ok(ScratchGuard(self)))
+        });
+        turn.unwrap_or(Err(Unavailable::Busy))
     }
 }
 
@@ -136,12 +131,9 @@ mod tests {
         assert_eq!(turn.acquire(4, 70).err(), Some(Unavailable::Nested));
         drop(child);
         let _held = turn.acquire(4, 71).expect("given back");
-        if cfg!(not(miri)) {
-            assert_eq!(
-                turn.acquire(4, 72).err(),
-                Some(Unavailable::Busy),
-                "somebody in this process has it, and keeps it"
-            );
-        }
+        let began = std::time::Instant::now();
+        assert_eq!(turn.acquire(4, 72).err(), Some(Unavailable::Busy), "somebody in this process has it, and keeps it");
+        let waited = began.elapsed();
+        assert!((2..5).contains(&waited.as_secs()), "{waited:?}");
     }
 }
