@@ -152,7 +152,7 @@ fn owners_of_a_deep_tree_may_go_in_any_order() {
         let root = root();
         for from_the_top in [false, true] {
             let mut owners = vec![root.child("top").unwrap()];
-            for n in 1..200_000 {
+            for n in 1..100_000 {
                 let next = owners[n - 1].child("link").unwrap();
                 next.own(n).unwrap();
                 owners.push(next);
@@ -166,7 +166,7 @@ fn owners_of_a_deep_tree_may_go_in_any_order() {
                 }
             });
             // Not once more for each owner: that would be hours.
-            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+            assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         }
         root.close_root().unwrap();
     });
@@ -187,7 +187,7 @@ fn least(mut run: impl FnMut()) -> Duration {
 
 #[test]
 fn m8_many_children_and_values_are_no_cost_to_a_parent_that_grows_or_moves() {
-    const MANY: u32 = MILLION / 4;
+    const MANY: u32 = MILLION / 16;
     let _turn = alone();
     let alive = HOST.alive();
     {
@@ -221,7 +221,7 @@ fn m8_many_children_and_values_are_no_cost_to_a_parent_that_grows_or_moves() {
         };
         let (few_took, many_took) = (work(&mut few), work(&mut many));
         println!("100 rounds: {few_took:?} with one child and value, {many_took:?} with {MANY} of each");
-        // A visit to each child would be a thousand times as much.
+        // A visit to each child would be hundreds of times as much.
         assert!(many_took < 20 * few_took + Duration::from_millis(20), "{few_took:?}, {many_took:?}");
         let left = HOST.without_memory(|| many.close());
         assert_eq!((left.contexts, left.blocks), (u64::from(MANY), 0));
