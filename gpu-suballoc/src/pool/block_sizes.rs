@@ -162,21 +162,6 @@ mod tests {
     }
 
     #[test]
-    fn h81_a_block_is_rounded_up_to_the_multiple_and_clamped_to_the_largest() {
-        let options = MemoryOptions {
-            first_block: Some(4096),
-            max_block: Some(1 << 20),
-            nearest_multiple: 96_000,
-            ..MemoryOptions::default()
-        };
-        let growth = growth_of(GIB, u64::MAX, &options);
-        assert_eq!(sizes(&growth, 1, u64::MAX)[0], 96_000);
-        assert_eq!(sizes(&growth, 96_001, u64::MAX)[0], 192_000);
-        assert_eq!(sizes(&growth, 1_000_000, u64::MAX), [1_048_576]);
-        assert_eq!(sizes(&growth, (1 << 20) + 1, u64::MAX), [], "refused up front");
-    }
-
-    #[test]
     fn odd_limits_leave_whole_granules() {
         let options =
             MemoryOptions { max_block: Some(1_000_001), first_block: Some(99_999), ..MemoryOptions::default() };

@@ -75,58 +75,25 @@ impl PoolConfig {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use crate::request::BlockAlgorithm;
 
-    pub(in crate::pool) fn pool_config(kind: ResourceKind, granularity: u64) -> PoolConfig {
-        PoolConfig {
-            index: 0,
-            generation: 0,
-            heap: 0,
-            properties: PropertyFlags::NONE,
-            granule_log2: 8,
-            granularity,
-            has_device_address: false,
-            margin: 0,
-            options: PoolOptions { kind, ..PoolOptions::new(0) },
-        }
-    }
-
-    #[test]
-    fn what_may_be_of_the_other_kind_gets_pages_of_its_own() {
-        use ResourceKind::{Linear, Optimal, Unknown};
-        let padded =
-            |config: PoolConfig, kind| config.padded(&AllocationRequest { kind, ..AllocationRequest::new(1000, 16) });
-        for granularity in [1024u64, 65_536, 131_072] {
-            let (whole, asked) = ((granularity, granularity), (1000, 16));
-            let general = pool_config(Linear, granularity);
-            let mut stack = general;
-            stack.options.algorithm = BlockAlgorithm::Stack;
-            for (config, kind, expected) in [
-                (general, Linear, asked),
-                (general, Optimal, asked),
-                (general, Unknown, whole),
-                (stack, Linear, asked),
-                (stack, Optimal, whole),
-                (stack, Unknown, whole),
-            ] {
-                assert_eq!(padded(config, kind), expected, "{kind:?} in {config:?}");
-            }
-        }
-        let nowhere = pool_config(Linear, 1);
-        assert_eq!(padded(nowhere, Unknown), (1000, 16));
-        let huge = AllocationRequest { kind: Unknown, ..AllocationRequest::new(u64::MAX, 1) };
-        assert_eq!(pool_config(Linear, 1024).padded(&huge).0, u64::MAX);
-        let mut aligned = nowhere;
-        aligned.options.min_alignment = 4096;
-        assert_eq!(padded(aligned, Linear), (1000, 4096));
-    }
-
+    /// What gets pages of its own is in `region_model`.
     #[test]
     fn a_page_is_whole_granules_and_a_power_of_two() {
         for (granularity, page) in [(1, 1), (1024, 4), (131_072, 512), (1 << 63, 1 << 31)] {
-            assert_eq!(pool_config(ResourceKind::Linear, granularity).page(), page);
+            let config = PoolConfig {
+                index: 0,
+                generation: 0,
+                heap: 0,
+                properties: PropertyFlags::NONE,
+                granule_log2: 8,
+                granularity,
+                has_device_address: false,
+                margin: 0,
+                options: PoolOptions::new(0),
+            };
+            assert_eq!(config.page(), page);
         }
     }
 }

@@ -37,34 +37,6 @@ pub(crate) struct AllocationRequest {
     pub(crate) next: Option<NextChain>,
 }
 
-#[cfg(test)]
-impl AllocationRequest {
-    pub(crate) const fn new(size: u64, alignment: u64) -> Self {
-        Self {
-            size,
-            alignment,
-            memory_type_bits: u32::MAX,
-            preference: MemoryPreference::ANY,
-            kind: ResourceKind::Linear,
-            lifetime: Lifetime::Unknown,
-            dedicated: DedicatedPolicy::Allowed,
-            resource: None,
-            prefers_dedicated: false,
-            requires_dedicated: false,
-            pool: None,
-            slot: 0,
-            priority: None,
-            export: ExternalHandleTypes::NONE,
-            next: None,
-            within_budget: false,
-            own_device_address: false,
-            upper_address: false,
-            pinned: false,
-            mapped: false,
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suballocation {
     pub(crate) at: RegionPlace,

@@ -138,40 +138,14 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    fn after(events: &[i64], free: u64) -> (Turnover, bool) {
-        let mut turnover = Turnover::new();
-        turnover.note_opened(free, 0);
-        turnover.lowest = free;
-        let mut is_over = false;
-        for &bytes in events {
-            match u64::try_from(bytes) {
-                Ok(bytes) => is_over = turnover.note_allocation(bytes),
-                Err(_) => turnover.note_freed(bytes.unsigned_abs(), true),
-            }
-        }
-        (turnover, is_over)
-    }
-
-    #[test]
-    fn the_lowest_room_of_a_turnover_decides() {
-        // 40 of 100 are used now, but 90 were.
-        let (turnover, _) = after(&[40, 50, -50], 100);
-        assert_eq!((turnover.free, turnover.lowest), (60, 10));
-        assert!(!turnover.is_dispensable(50, 0));
-        // Without a block of 50 free bytes there would have been 10, a quarter of 40.
-        let (turnover, _) = after(&[40], 100);
-        assert!(turnover.is_dispensable(50, 0) && !turnover.is_dispensable(51, 0));
-        assert!(turnover.is_dispensable(40, 10) && !turnover.is_dispensable(40, 11));
-        let (unused, _) = after(&[], 100);
-        assert!(!unused.is_dispensable(50, 0), "nothing lies anywhere");
-    }
-
+    /// Which block drains is in `regions::blocks`.
     #[test]
     fn a_turnover_is_half_as_many_allocations_as_there_are_regions() {
-        let many: std::vec::Vec<i64> = std::vec![1; 16];
-        assert!(!after(&many, 100).1);
-        let mut more = many.clone();
-        more.push(1);
-        assert!(after(&more, 100).1);
+        let mut turnover = Turnover::new();
+        assert!(!turnover.is_dispensable(0, 0), "nothing lies anywhere");
+        assert_eq!((1..100).find(|_| turnover.note_allocation(1)), Some(MIN_ALLOCATIONS + 1));
+        turnover.ranges = 100;
+        turnover.allocations = 0;
+        assert_eq!((1..200).find(|_| turnover.note_allocation(1)), Some(101), "each is a region too");
     }
 }

@@ -307,45 +307,6 @@ const fn largest_of(bin: u32) -> u32 {
     first + ((1 << shift) - 1)
 }
 
-#[cfg(test)]
-mod bins_tests {
-    use super::*;
-
-    #[test]
-    fn every_size_lies_in_its_bin_and_bins_ascend() {
-        let mut sizes = std::vec![1u32, 31, 32, 63, 64, 65, u32::MAX];
-        sizes.extend((0..32).flat_map(|e| [1u32 << e, (1 << e) - 1, (1 << e) + 1, (1 << e) | (1 << e >> 3)]));
-        sizes.retain(|&size| size > 0);
-        sizes.sort_unstable();
-        let mut last = 0;
-        for size in sizes {
-            let bin = bin_of(size);
-            assert!(bin >= last && bin < 896, "{size}");
-            assert!(largest_of(bin) >= size && (bin == 0 || largest_of(bin - 1) < size), "{size} in {bin}");
-            last = bin;
-        }
-        assert_eq!(bin_of(u32::MAX), 895);
-    }
-
-    #[test]
-    fn the_next_bin_is_found_from_everywhere() {
-        let bins = Bins::new();
-        assert_eq!((bins.from(0), bins.last()), (None, None));
-        for bin in [3, 31, 32, 400, 895] {
-            bins.set(bin);
-        }
-        for (from, found) in
-            [(0, Some(3)), (4, Some(31)), (32, Some(32)), (33, Some(400)), (401, Some(895)), (896, None), (5000, None)]
-        {
-            assert_eq!(bins.from(from), found, "{from}");
-        }
-        assert_eq!(bins.last(), Some(895));
-        bins.clear(895);
-        bins.clear(32);
-        assert_eq!((bins.from(32), bins.last()), (Some(400), Some(400)));
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FreeRange {
     pub(super) id: u32,
