@@ -1,5 +1,4 @@
-//! Contexts on real drivers: refusals on the first device that the loader shows, and each driver under the validation
-//! layer, with a defragmentation there. A process of its own.
+//! Contexts on real drivers: refusals of their memory, and each driver under the validation layer, with a defragmentation there. A process of its own.
 
 #![allow(unreachable_pub, reason = "nothing of a test is for others")]
 
@@ -22,7 +21,6 @@ mod validated;
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator, TryVec};
 use ash::vk;
-use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::{
     AllocatorOptions, AshDevice, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, ImageInfo, ImageUsage,
     Lifetime, MemoryPreference, PropertyFlags, Region, RegionOptions, allocator::*, ash::*, cache::*, device::*,
@@ -46,7 +44,6 @@ fn main() {
         return sweep::child();
     }
     live::run(cycles::TESTS, |test, live| test(live));
-    live::run(refusals::TESTS, |test, live| test(live));
     if let Some(manifest) = testkit::swiftshader() {
         // SAFETY: no other thread runs: the drivers' went with their devices.
         unsafe { std::env::set_var("VK_ADD_DRIVER_FILES", manifest) };

@@ -8,23 +8,6 @@ fn block(size: u64) -> VirtualBlock<FromGlobalAlloc<System>> {
     VirtualBlock::new(FromGlobalAlloc::SYSTEM, size, GRANULE).unwrap()
 }
 
-#[test]
-fn what_is_kept_with_a_range_is_given_back() {
-    let mut block = block(4096);
-    let options =
-        VirtualAllocationOptions { upper_address: true, user_data: 7, ..VirtualAllocationOptions::new(50, 64) };
-    let upper = block.allocate_with(&options).unwrap();
-    assert_eq!((upper.offset, upper.size), (4032, 64));
-    let info = block.info(upper.allocation).unwrap();
-    assert_eq!((info.offset, info.size, info.user_data), (4032, 50, 7));
-    block.set_user_data(upper.allocation, 8).unwrap();
-    let mut pieces = Vec::new();
-    block.for_each(|piece| {
-        pieces.push((piece.offset, piece.size, piece.used.map(|(name, data)| (name == upper.allocation, data))))
-    });
-    assert_eq!(pieces, [(0, 4032, None), (4032, 64, Some((true, 8)))]);
-}
-
 /// A merge that unwinds, and a free out of order, change nothing.
 #[test]
 fn ca40_a_note_that_is_not_merged_is_not_lost() {
@@ -80,6 +63,8 @@ fn ge7_what_is_not_free_or_not_there_is_refused() {
     }
     let aligned = VirtualAllocationOptions::new(256, 1024);
     assert_eq!(block.allocate_at(512, &aligned), Err(VirtualBlockError::Alignment));
+    let larger = VirtualAllocationOptions::new(256, 1 << 17);
+    assert_eq!(block.allocate_at(0, &larger), Err(VirtualBlockError::TooLarge), "though 0 is a multiple of everything");
     assert_eq!(block.allocate_at(2048, &aligned).unwrap().offset, 2048);
     for (offset, size) in [(2048, 1), (1792, 257), (0, 4096)] {
         assert_eq!(block.allocate_at(offset, &one(size)), Err(VirtualBlockError::Full));
@@ -87,6 +72,9 @@ fn ge7_what_is_not_free_or_not_there_is_refused() {
     let told = VirtualAllocationOptions { user_data: 7, ..one(256) };
     let front = block.allocate_at(1792, &told).unwrap();
     assert_eq!(block.info(front.allocation).unwrap().user_data, 7);
+    let mut pieces = Vec::new();
+    block.for_each(|piece| pieces.extend(piece.used.filter(|used| used.1 > 0)));
+    assert_eq!(pieces, [(front.allocation, 7)]);
     let last = block.allocate_at((1 << 16) - 256, &one(200)).unwrap();
     assert_eq!((front.size, last.size), (256, 256));
     assert_eq!(block.statistics().unused_range_count, 2);
@@ -95,18 +83,6 @@ fn ge7_what_is_not_free_or_not_there_is_refused() {
         let refused = linear.allocate_at(0, &one(1));
         assert_eq!(refused, Err(VirtualBlockError::PlacesItself));
     }
-}
-
-/// At offset 0, which is a multiple of everything, as anywhere else.
-#[test]
-fn allocate_at_refuses_an_alignment_above_the_block_as_allocate_with_does() {
-    let mut block = block(4096);
-    let wanted = VirtualAllocationOptions::new(256, 1 << 30);
-    let refused = Err(VirtualBlockError::TooLarge);
-    assert_eq!(block.allocate_with(&wanted), refused);
-    assert_eq!(block.allocate_at(0, &wanted), refused);
-    let wanted = VirtualAllocationOptions::new(256, 4096);
-    assert!(block.allocate_at(0, &wanted).is_ok(), "the block's size");
 }
 
 /// More than the interval model has: holes are listed in another way then.

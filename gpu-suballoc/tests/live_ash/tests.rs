@@ -3,20 +3,18 @@
 
 use crate::*;
 
-use crate::live::{self, Live, live_blocks, refuse};
+use crate::live::{self, Live, live_blocks};
 
 type Gpu<'w> = GpuAllocator<AshDevice, &'w RecordingAllocator>;
 type Unseen = Vec<&'static str>;
 type Case = fn(&Live, &Gpu<'_>) -> Unseen;
 
 const CASES: &[(&str, Case)] = &[
-    ("what_the_device_says_is_what_vulkan_says", says),
     ("bytes_go_through_every_memory_type_and_back", bytes),
     ("vulkan_1_0_is_enough", old),
     ("buffers_of_one_block_have_addresses_of_their_own", addresses),
     ("a_budget_is_told_and_not_exceeded", budget),
     ("u101_an_image_of_the_programs_own_is_named", own_image),
-    ("a_refusal_of_host_memory_is_told", refused_by_callbacks),
 ];
 
 /// What lavapipe gives no chance to show: one coherent memory type in one heap, no budget.
@@ -63,38 +61,6 @@ fn free(gpu: &Gpu<'_>, regions: impl IntoIterator<Item = Region>) {
 }
 
 // SAFETY of all that follows: handles are made and ended here, on one thread, each once.
-fn says(live: &Live, gpu: &Gpu<'_>) -> Unseen {
-    let told = gpu.device().properties();
-    // SAFETY: of the instance.
-    let memory = unsafe { live.instance.get_physical_device_memory_properties(live.physical) };
-    // SAFETY: of the instance.
-    let limits = unsafe { live.instance.get_physical_device_properties(live.physical) }.limits;
-    println!("  {told:?}");
-    let heaps = memory.memory_heaps_as_slice().iter();
-    assert!(
-        (told.heaps.iter().map(|heap| (heap.size, heap.flags.as_raw())))
-            .eq(heaps.map(|heap| (heap.size, heap.flags.as_raw())))
-    );
-    let types = memory.memory_types_as_slice().iter();
-    assert!(
-        (told.types.iter().map(|kind| (kind.heap_index, kind.properties.as_raw())))
-            .eq(types.map(|kind| (kind.heap_index, kind.property_flags.as_raw())))
-    );
-    assert_eq!(
-        (
-            told.limits.buffer_image_granularity,
-            told.limits.non_coherent_atom_size,
-            told.limits.max_memory_allocation_count
-        ),
-        (limits.buffer_image_granularity, limits.non_coherent_atom_size, limits.max_memory_allocation_count)
-    );
-    if live.options.api_version >= vk::API_VERSION_1_1 {
-        assert!(told.limits.max_memory_allocation_size < u64::MAX, "1.1 tells");
-    }
-    assert_eq!(told.features, live.options.features, "the driver has every command of what it offers");
-    Unseen::new()
-}
-
 /// Through each memory type that serves buffers: written by the host where it sees that type, copied by crops of the
 /// source, and read.
 fn bytes(live: &Live, gpu: &Gpu<'_>) -> Unseen {
@@ -249,24 +215,4 @@ fn own_image(live: &Live, gpu: &Gpu<'_>) -> Unseen {
     unsafe { live.device.destroy_image(image, None) };
     gpu.free(region).unwrap();
     Unseen::new()
-}
-
-/// The application's callbacks say no: the driver must say that host memory ran out, and its object is not there.
-fn refused_by_callbacks(live: &Live, gpu: &Gpu<'_>) -> Unseen {
-    let device = gpu.device();
-    let before = live_blocks();
-    refuse(Some(0));
-    // SAFETY: see above.
-    let answer = unsafe { device.create_buffer(&BufferInfo::new(4096, COPIED)) };
-    let asked = live::requests();
-    refuse(None);
-    if asked == 0 {
-        // SAFETY: see above.
-        unsafe { device.destroy_buffer(answer.expect("nothing was refused")) };
-        let reason = "the driver asks for no host memory here";
-        testkit::skip("lavapipe", "a_refusal_of_host_memory_is_told", reason);
-        return Unseen::new();
-    }
-    assert_eq!((answer, live_blocks()), (Err(DeviceError::OutOfHostMemory), before));
-    bytes(live, gpu)
 }

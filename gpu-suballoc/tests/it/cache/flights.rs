@@ -115,30 +115,6 @@ fn h70_a_release_in_flight_leaves_nothing_behind() {
     }
 }
 
-#[test]
-fn h70_others_compile_and_find_while_one_compiles() {
-    cache_scene!(contexts, counts, cache, owner);
-    drop(get(&owner, &counts, 1));
-    let (flying, go_on) = (Barrier::new(2), Barrier::new(2));
-    thread::scope(|threads| {
-        threads.spawn(|| {
-            owner
-                .get_or_compile(key(owner.device(), 2), || {
-                    flying.wait();
-                    go_on.wait();
-                    counts.make(2)
-                })
-                .map(drop)
-        });
-        flying.wait();
-        drop(get(&owner, &counts, 1));
-        drop(get(&owner, &counts, 3));
-        assert_eq!(cache.delete_where(|_, shader| shader.number == 1).destroyed, 1);
-        go_on.wait();
-    });
-    assert_eq!(counts.now(), (3, 2));
-}
-
 /// As above, in two caches that know nothing of one another. What waits for ever fails here instead.
 #[test]
 fn ge12_compiles_of_two_caches_that_want_each_other_do_not_wait_for_ever() {

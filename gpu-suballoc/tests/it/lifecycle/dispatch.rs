@@ -1,4 +1,4 @@
-//! What a dispatch locks: H6, H18. What it gets, H19 to H23, is in `lifecycle_model`.
+//! What a dispatch locks: H6, GE12. What it gets, H19 to H23, is in `lifecycle_model`.
 
 use super::*;
 
@@ -24,32 +24,6 @@ fn h6_a_dispatch_locks_and_does_nothing_else() {
             );
         }
         assert_eq!((seen(), driver.log()), (before, vec![]));
-    });
-}
-
-/// That handlers are called in pairs is in `lifecycle_model` and `meanwhile`.
-#[test]
-fn h18_a_second_dispatch_waits_for_the_first() {
-    with_table(|table, id, _, _| {
-        table.set_default(Some(id)).unwrap();
-        let (inside, ran) = (AtomicU64::new(0), AtomicU64::new(0));
-        thread::scope(|threads| {
-            for _ in 0..4 {
-                threads.spawn(|| {
-                    for _ in 0..500 {
-                        let dispatch = table.dispatch(ptr::null_mut(), true, |context| {
-                            assert!(context.is_some());
-                            assert_eq!(inside.fetch_add(1, SeqCst), 0, "one at a time");
-                            std::hint::spin_loop();
-                            inside.fetch_sub(1, SeqCst);
-                            ran.fetch_add(1, SeqCst);
-                        });
-                        dispatch.unwrap();
-                    }
-                });
-            }
-        });
-        assert_eq!(ran.load(SeqCst), 2000);
     });
 }
 

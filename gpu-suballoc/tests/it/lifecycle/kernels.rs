@@ -1,14 +1,14 @@
-//! Compiled kernels: H29, their rollback, and files of them.
+//! Compiled kernels: H29, their rollback, and their pipeline cache. That they go through a file is in `cache::store`
+//! and `live_lifecycle`.
 
 use super::*;
-
-use crate::operations::caches::IDENTITY;
 
 #[test]
 fn h29_a_kernel_goes_pipelines_first_and_module_last() {
     application!(memory, driver, home, context);
     driver.log();
-    drop(kernel(&context, 1));
+    let words = |code: &[u8]| code.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).eq(CODE.iter().copied());
+    assert!(kernel(&context, 1).code().is_some_and(words), "least significant byte first");
     let made = [
         "vkCreateShaderModule",
         "vkCreateDescriptorSetLayout",
@@ -39,35 +39,11 @@ fn h29_a_kernel_goes_pipelines_first_and_module_last() {
 }
 
 #[test]
-fn kernels_and_the_pipeline_cache_go_through_a_file() {
-    application!(memory, driver, home);
-    let [mut code, mut blob] = each(|| TryVec::new_in(memory.own.handle()));
-    {
-        let context = acquire(&home, &memory, &driver);
-        (0..3).for_each(|number| drop(kernel(&context, number)));
-        let device = context.shaders().device();
-        let mut writer = StoreWriter::new(&mut code, &IDENTITY).unwrap();
-        home.cache().save(device, &mut writer, |_, kernel| kernel.code()).unwrap();
-        assert_eq!(writer.finish().unwrap().0, 3);
-        context.pipeline_cache_data(&mut blob).unwrap();
-        context.release().unwrap();
-    }
-    assert_eq!(driver.live(), 0);
-
-    let again = AshContextInfo { pipeline_cache_data: &blob, ..info(&memory, &driver, None) };
-    let context = try_acquire(&home, again).unwrap();
+fn a_pipeline_cache_begins_with_what_the_last_one_had() {
+    application!(memory, driver, home, context);
+    let mut data = TryVec::new_in(memory.own.handle());
+    context.pipeline_cache_data(&mut data).unwrap();
+    let again = AshContextInfo { pipeline_cache_data: &data, ..info(&memory, &driver, None) };
+    drop((context, try_acquire(&home, again).unwrap()));
     assert_eq!(driver.pipeline_cache(), b"what was compiled");
-    let file = StoredShaders::open(&code, &IDENTITY).unwrap();
-    let count = context.shaders().restore(&file, |_, binary| {
-        let words: Vec<u32> = binary.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        assert_eq!(words, CODE);
-        let info =
-            KernelInfo { code: &words, set_layouts: &[], push_constant_ranges: &[], pipelines: &[], keep_code: false };
-        // SAFETY: the fake looks at nothing.
-        unsafe { context.compile(&info) }
-    });
-    assert_eq!(count.map(|counts| counts.restored), Ok(3));
-    driver.log();
-    assert!(kernel(&context, 2).code().is_none(), "found, as it was restored");
-    assert_eq!(driver.log(), [""; 0], "and not compiled again");
 }

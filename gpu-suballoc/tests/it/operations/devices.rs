@@ -39,13 +39,15 @@ pub fn devices<S: Stage>(stage: &S, _: usize) {
     mock.assert_ended();
 }
 
-/// Every call of a device, once.
-fn everything(device: &impl DeviceMemory) -> Result<(), DeviceError> {
+/// Every call of a device, once. What is lazily allocated it does not ask for: none is.
+pub fn everything(device: &impl DeviceMemory) -> Result<(), DeviceError> {
     assert!(!device.properties().types.is_empty());
     device.budget(&mut [HeapBudget::default(); 2]);
     device.clock();
+    let device_address = device.properties().features.buffer_device_address;
+    let addressed = if device_address { BufferUsage::SHADER_DEVICE_ADDRESS } else { BufferUsage::default() };
     // SAFETY: a plain buffer.
-    let buffer = unsafe { device.create_buffer(&BufferInfo::new(100, BufferUsage::TRANSFER_SRC)) }?;
+    let buffer = unsafe { device.create_buffer(&BufferInfo::new(100, BufferUsage::TRANSFER_SRC | addressed)) }?;
     // SAFETY: a plain image.
     let image = unsafe { device.create_image(&ImageInfo::new_2d(37, 7, 9, ImageUsage::SAMPLED)) }?;
     // SAFETY: just made.
@@ -53,7 +55,7 @@ fn everything(device: &impl DeviceMemory) -> Result<(), DeviceError> {
     // SAFETY: just made.
     let image_needs = unsafe { device.image_requirements(image) };
     // SAFETY: a type that is there.
-    let memory = unsafe { device.allocate(&MemoryRequest::new(1 << 20, 1)) }?;
+    let memory = unsafe { device.allocate(&MemoryRequest { device_address, ..MemoryRequest::new(1 << 20, 1) }) }?;
     // SAFETY: both new; aligned to what it asks for.
     unsafe { device.bind_buffer(buffer, memory, needs.alignment) }?;
     let far = (1_u64 << 16).next_multiple_of(image_needs.alignment);
@@ -68,11 +70,8 @@ fn everything(device: &impl DeviceMemory) -> Result<(), DeviceError> {
     unsafe { device.invalidate(&[range]) }?;
     // SAFETY: mapped.
     unsafe { device.unmap(memory) };
-    // A buffer without the usage has no address, and may not be asked for one where addresses are enabled.
-    if !device.properties().features.buffer_device_address {
-        // SAFETY: it has none.
-        assert_eq!(unsafe { device.buffer_address(buffer) }, None);
-    }
+    // SAFETY: it has the usage where addresses are enabled, and is bound.
+    assert_eq!(unsafe { device.buffer_address(buffer) }.is_some(), device_address);
     // SAFETY: not used any more.
     unsafe { device.destroy_buffer(buffer) };
     // SAFETY: not used any more.

@@ -9,7 +9,7 @@ pub mod asks;
 pub mod caches;
 mod contexts;
 mod defragmentation;
-mod devices;
+pub mod devices;
 pub mod driver_heap;
 mod group;
 mod ranges;

@@ -41,7 +41,7 @@ fn run(shape: u8, bytes: &[u8]) -> (Ran, Tried) {
 }
 
 #[test]
-fn the_seeds_on_every_device() {
+fn h32_h42_h43_h47_h98_the_seeds_on_every_device() {
     /// Each program runs on a fifth of the shapes; a fifth has each device, and the next one has each other way.
     const EVERY: u8 = 5;
     let mut first = 0;

@@ -195,23 +195,32 @@ fn h118_a_heap_over_its_budget_keeps_nothing() {
 fn h84_h86_a_refused_block_leaves_no_trace() {
     let memory = MemoryOptions { max_bytes: 64 * MIB, max_allocations: 3, ..MemoryOptions::default() };
     everywhere(with_memory(MemoryOptions { first_block: Some(MIB), ..memory }), |s| {
-        let stays = s.place(KIB);
-        let types = s.mock.properties().types.len() as u64;
+        let pool = s.must_create_pool(&PoolOptions { max_blocks: 2, ..PoolOptions::new(0) });
+        let within = any().pool(pool);
+        let stays = s.take(KIB, &within);
         let errors = [OutOfDeviceMemory, OutOfHostMemory, TooManyObjects, Other(-13)];
+        let mut host = Vec::new();
         for error in errors.into_iter().cycle().take(15) {
-            let (before, calls) = (s.native(), s.made());
-            let peak = s.stats().peak_block_bytes;
-            s.mock.plant(MockFault::always().of(Allocate).with(error));
-            assert_eq!(s.allocate(&bytes(8 * MIB), &shared()), refusal(error));
-            s.mock.clear_faults();
-            assert_eq!((s.native(), s.stats().peak_block_bytes), (before, peak));
-            let asked = s.made() - calls;
-            assert!(error != TooManyObjects || asked <= 2 * types, "it is no reason for smaller ones: {asked}");
+            for dedicated in [Never, Required] {
+                let (before, calls) = (s.native(), s.made());
+                let peak = s.stats().peak_block_bytes;
+                s.mock.plant(MockFault::always().of(Allocate).with(error));
+                assert_eq!(s.allocate(&bytes(8 * MIB), &within.dedicated(dedicated)), refusal(error));
+                s.mock.clear_faults();
+                assert_eq!((s.native(), s.stats().peak_block_bytes), (before, peak));
+                let asked = s.made() - calls;
+                assert!(error != TooManyObjects || asked == 1, "it is no reason for smaller ones: {asked}");
+            }
+            host.push(s.host_bytes());
         }
-        let next = s.place(KIB);
+        assert_eq!(host.first(), host.last(), "no slot is lost");
+        let next = s.take(KIB, &within);
         assert_eq!(next.memory(), stays.memory(), "its room is there");
-        let large = s.place(8 * MIB);
+        let large = s.take(8 * MIB, &within);
+        let more = s.allocate(&bytes(8 * MIB), &within);
+        assert_eq!(more, refusal(Limit::Blocks { limit: 2 }));
         s.free_each([next, large, stays]);
+        s.must_destroy_pool(pool);
     });
 }
 
@@ -443,7 +452,7 @@ fn of_two_holes_of_a_size_the_one_in_the_older_block_is_used_first() {
 }
 
 #[test]
-fn bytes_that_no_request_can_have_are_spent() {
+fn h81_bytes_that_no_request_can_have_are_spent() {
     let memory = MemoryOptions { first_block: Some(4096), nearest_multiple: 1000, ..MemoryOptions::default() };
     scene(Nvidia, with_memory(memory), |s| {
         let ring = ring_options(1 << 16, 0);

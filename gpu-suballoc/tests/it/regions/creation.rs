@@ -3,26 +3,6 @@
 use super::*;
 
 #[test]
-fn h84_a_refused_block_does_not_count_against_its_pools_limit() {
-    nvidia(|s| {
-        for dedicated in [Never, Required] {
-            let pool = s.must_create_pool(&PoolOptions { max_blocks: 1, ..PoolOptions::new(1) });
-            let take = || s.allocate(&bytes(5000), &RegionOptions { dedicated, ..any().pool(pool) });
-            s.mock.plant(MockFault::always().of(Allocate).with(OutOfDeviceMemory));
-            for _ in 0..3 {
-                assert_eq!(take(), refusal(OutOfDeviceMemory), "{dedicated:?}");
-            }
-            s.mock.clear_faults();
-            let first = take().expect("it is the first block");
-            let large = s.allocate(&bytes(200 << 20), &RegionOptions { dedicated, ..any().pool(pool) });
-            assert_eq!(large.unwrap_err(), GpuError::Limit(Limit::Blocks { limit: 1 }), "and there is no second one");
-            s.free(first);
-            s.must_destroy_pool(pool);
-        }
-    });
-}
-
-#[test]
 fn wrong_infos_never_reach_the_driver() {
     nvidia(|s| {
         let calls = s.mock.all_calls();

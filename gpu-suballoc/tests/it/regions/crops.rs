@@ -9,9 +9,8 @@ fn destroyed(s: &Scene<'_>) -> u64 {
 #[test]
 fn a_root_with_crops_stays_or_goes_with_the_last() {
     nvidia(|s| {
-        let options = any().name("root");
-        let root = s.buffer_with(300, &options);
-        let (root_id, place) = (root.id(), (root.memory(), root.offset()));
+        let root = s.buffer(300);
+        let root_id = root.id();
         let crop = s.must_crop(&root, 0, 100, 1);
         let root = s.gpu.free(root).unwrap_err();
         assert_eq!(root.error, HasCrops.into());
@@ -24,13 +23,8 @@ fn a_root_with_crops_stays_or_goes_with_the_last() {
         let deeper = s.must_crop(&crop, 50, 50, 1);
         assert_eq!(deeper.copy_offset(), 50, "crops of crops of it can still be made");
         s.free(crop);
-        // Its memory is nobody else's yet.
-        let others: Vec<Region> = (0..50).map(|_| s.buffer_with(300, &options)).collect();
-        assert!(others.iter().all(|other| (other.memory(), other.offset()) != place));
-        s.free_each(others);
-        assert_eq!(destroyed(&s), 50);
         s.free(deeper);
-        assert_eq!(destroyed(&s), 51, "and now it is gone");
+        assert_eq!(destroyed(&s), 1, "and now it is gone");
     });
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn ge2_a_largest_block_below_the_granule_is_refused_with_the_reason() {
+fn ge2_blocks_below_the_granule_are_refused_with_the_reason() {
     for profile in MockProfile::ALL {
         let mock = mock_of(profile);
         let granule = mock.properties().limits.non_coherent_atom_size.max(256);
@@ -18,6 +18,15 @@ fn ge2_a_largest_block_below_the_granule_is_refused_with_the_reason() {
         let (_, memory) = refused.value;
         memory.assert_empty("by a refused allocator");
         assert!(make(granule).is_ok());
+        on_mock(&mock, |s| {
+            for options in [pool_options(granule - 1, 0), PoolOptions { max_bytes: granule - 1, ..PoolOptions::new(0) }]
+            {
+                assert_eq!(s.create_pool(&options), refusal(BlockTooSmall));
+            }
+            let pool = s.pool_of(granule, 0);
+            s.free(s.take(granule, &any().pool(pool)));
+            s.must_destroy_pool(pool);
+        });
     }
 }
 
@@ -37,25 +46,6 @@ fn ge2_no_shared_block_is_larger_than_an_odd_largest_block() {
             }
             assert!(s.allocate(&bytes(most + 1), &never).is_err());
             s.free(s.take(most + 1, &any()));
-        });
-    }
-}
-
-#[test]
-fn ge2_a_pool_of_blocks_below_the_granule_is_refused() {
-    for profile in MockProfile::ALL {
-        let mock = mock_of(profile);
-        let granule = mock.properties().limits.non_coherent_atom_size.max(256);
-        on_mock(&mock, |s| {
-            for options in [pool_options(granule - 1, 0), PoolOptions { max_bytes: granule - 1, ..PoolOptions::new(0) }]
-            {
-                let refused = s.create_pool(&options);
-                assert_eq!(refused, refusal(BlockTooSmall));
-            }
-            let pool = s.pool_of(granule, 0);
-            let region = s.take(granule, &any().pool(pool));
-            s.free(region);
-            s.must_destroy_pool(pool);
         });
     }
 }

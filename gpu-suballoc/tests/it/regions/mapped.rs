@@ -165,10 +165,13 @@ fn di1_a_kept_buffer_stays_mapped() {
 /// What VMA's and gpu-allocator's users ask of an allocation: the requested size, the reserved one, its memory object
 /// and that one's size.
 #[test]
-fn di9_a_region_says_what_it_lies_in() {
+fn di9_ge14_a_region_says_what_it_lies_in() {
     everywhere(|s, options, _| {
         for size in [1, 100, 924, 4000] {
+            let before = s.total().region_bytes;
             let (bare, buffer) = (s.take(size, &options), s.buffer_with(size, &options));
+            let reserved = [&bare, &buffer].map(|region| s.must_info(region.id()).reserved);
+            assert_eq!(s.total().region_bytes - before, reserved.iter().sum::<u64>());
             for region in [&bare, &buffer] {
                 assert_eq!(region.size(), size, "as requested");
                 let info = s.must_info(region.id());

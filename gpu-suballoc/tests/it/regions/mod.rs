@@ -3,53 +3,6 @@
 
 use crate::*;
 
-/// What a device does with memory is another one's. Resources are the user's.
-macro_rules! forward_memory {
-    ($device:ident) => {
-        fn properties(&self) -> gpu_suballoc::device::DeviceProperties<'_> {
-            self.$device.properties()
-        }
-        unsafe fn allocate(
-            &self,
-            request: &gpu_suballoc::device::MemoryRequest,
-        ) -> Result<gpu_suballoc::device::MemoryHandle, gpu_suballoc::device::DeviceError> {
-            // SAFETY: a request of the contract that the wrapped device has, too.
-            unsafe { self.$device.allocate(request) }
-        }
-        unsafe fn free(&self, memory: gpu_suballoc::device::MemoryHandle) {
-            // SAFETY: the wrapped device allocated it; it is not used again.
-            unsafe { self.$device.free(memory) }
-        }
-        unsafe fn map(
-            &self,
-            memory: gpu_suballoc::device::MemoryHandle,
-            offset: u64,
-            size: u64,
-        ) -> Result<core::ptr::NonNull<u8>, gpu_suballoc::device::DeviceError> {
-            // SAFETY: memory of the wrapped device that is not mapped, and a range within it.
-            unsafe { self.$device.map(memory, offset, size) }
-        }
-        unsafe fn unmap(&self, memory: gpu_suballoc::device::MemoryHandle) {
-            // SAFETY: memory of the wrapped device that is mapped.
-            unsafe { self.$device.unmap(memory) }
-        }
-        unsafe fn flush(
-            &self,
-            ranges: &[gpu_suballoc::device::MappedRange],
-        ) -> Result<(), gpu_suballoc::device::DeviceError> {
-            // SAFETY: ranges of mapped memory of the wrapped device.
-            unsafe { self.$device.flush(ranges) }
-        }
-        unsafe fn invalidate(
-            &self,
-            ranges: &[gpu_suballoc::device::MappedRange],
-        ) -> Result<(), gpu_suballoc::device::DeviceError> {
-            // SAFETY: ranges of mapped memory of the wrapped device.
-            unsafe { self.$device.invalidate(ranges) }
-        }
-    };
-}
-
 mod addresses;
 mod bad_input;
 mod blocks;

@@ -127,6 +127,8 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
         assert_eq!(with(options.dedicated(Required)), Some(BadOptions.into()));
         assert_eq!(with(options.pinned()), Some(PoolNotPinned.into()));
         assert_eq!(with(any()), Some(NoSuchPool.into()));
+        let unknown = scene.allocate_at(0, 0, &sized(u64::MAX, 1), &options.kind(ResourceKind::Unknown));
+        assert_eq!(unknown, refusal(NoSuchPlace), "with whole pages it is not small");
         assert_eq!(seen(), before);
         // On either side of what lies there, and across it.
         let there = scene.allocate_at(0, 16384, &sized(8192, 4096), &options).unwrap();
@@ -161,10 +163,10 @@ fn ge7_stacks_and_rings_place_their_regions_themselves() {
     }
 }
 
-/// Nothing is allocated in a block that is being emptied; in the one that stays there is room beside the places that
-/// moves have.
+/// Nothing is allocated in a block that is being emptied, nor is its room a reserve; in the one that stays there is room
+/// beside the places that moves have.
 #[test]
-fn ge7_a_block_that_is_being_emptied_has_no_places() {
+fn ge7_ge16_a_block_that_is_being_emptied_has_no_places_and_no_room() {
     nvidia(|scene| {
         let (pool, needs) = pool(&scene, General);
         let options = any().pool(pool).dedicated(Never);
@@ -182,8 +184,14 @@ fn ge7_a_block_that_is_being_emptied_has_no_places() {
         let placed = [0, 1].map(|block| scene.allocate_at(block, offset, &needs, &options));
         let refused = Vec::from_iter(placed.iter().filter_map(|placed| placed.as_ref().err()));
         assert_eq!(refused, [&Defragmenting.into()]);
-        drop(run);
         left.extend(placed.into_iter().flatten());
+        // As much as a block and a half.
+        let reserved = scene.reserve(24 * needs.size, needs.memory_type_bits, &options);
+        assert_eq!(reserved, Ok(()));
+        let made = scene.made();
+        left.extend((0..24).map(|_| scene.must_allocate(&needs, &options)));
+        assert_eq!(scene.made(), made, "reserved");
+        drop(run);
         scene.free_each(left);
     });
 }

@@ -9,34 +9,6 @@ fn small(body: impl FnOnce(Scene<'_>)) {
     scene(Nvidia, with_memory(blocks_of(MIB)), body);
 }
 
-#[test]
-fn ge16_room_in_a_block_that_is_being_emptied_is_none() {
-    small(|scene| {
-        let needs = ResourceRequirements::new(PIECE, 256);
-        let bare = || scene.must_allocate(&needs, &shared());
-        let all = times(32, &bare);
-        let mut left = Vec::new();
-        for (number, region) in all.into_iter().enumerate() {
-            if number % 8 == 0 {
-                left.push(region);
-            } else {
-                scene.free(region);
-            }
-        }
-        let options = all_moves().move_bare_regions();
-        let run = scene.must_defragment(options);
-        assert_eq!(run.totals().planned_blocks, 1);
-        // As much as a block and a half.
-        let reserved = scene.reserve(24 * PIECE, u32::MAX, &shared());
-        assert_eq!(reserved, Ok(()));
-        let calls = scene.made();
-        left.extend((0..24).map(|_| bare()));
-        assert_eq!(scene.made(), calls, "reserved");
-        drop(run);
-        scene.free_each(left);
-    });
-}
-
 /// A linear pool has one block: what is free in it is between its ends.
 #[test]
 fn ge16_what_is_free_in_a_linear_pool_is_known() {

@@ -130,17 +130,22 @@ fn a_mapping_is_not_undone_by_id() {
 }
 
 #[test]
-fn what_waits_for_a_mapping_by_id_goes_when_that_is_undone() {
+fn what_waits_for_a_mapping_goes_with_it() {
     nvidia(|s| {
         let root = s.visible_buffer(4096);
         let crop = s.must_crop(&root, 0, 64, 4);
         let bare = s.take(4096, &visible());
-        let ids = [crop.id(), root.id(), bare.id()];
+        let (mapping, ids) = (s.must_map(&bare), [crop.id(), root.id()]);
         for id in ids {
             s.map_id(id).unwrap();
+            s.flush_id(id, 0, 64).unwrap();
+            s.invalidate_id(id, 0, 64).unwrap();
         }
+        assert_eq!([Flush, Invalidate].map(|call| s.mock.calls(call)), [0, 0], "it is coherent");
         [crop, root, bare].into_iter().for_each(|region| s.free_when_unused(region).unwrap());
         assert_eq!(s.total().regions, 2);
+        drop(mapping);
+        assert_eq!(s.total().regions, 1);
         for id in ids {
             assert_eq!(s.info(id).unwrap_err(), Stale);
             s.unmap_id(id).expect("it waited for this");

@@ -39,27 +39,6 @@ fn di1_a_region_costs_80_bytes_of_host_memory() {
     });
 }
 
-/// A slot that is reserved for a memory object is free again when the object is refused.
-#[test]
-fn refused_blocks_leave_no_slots_behind() {
-    let memory = MemoryOptions { first_block: Some(1 << 20), max_bytes: 2 << 20, ..MemoryOptions::default() };
-    let options = AllocatorOptions { memory, ..AllocatorOptions::default() };
-    scene(Nvidia, options, |scene| {
-        let needs = |bytes| ResourceRequirements::new(bytes, 256);
-        let region = scene.must_allocate(&needs(256), &any());
-        let mut after = Vec::new();
-        for _ in 0..100 {
-            for policy in [Never, Required] {
-                let refused = scene.allocate(&needs(3 << 20), &any().dedicated(policy));
-                assert!(refused.is_err());
-            }
-            after.push(scene.host_bytes());
-        }
-        assert_eq!(after.first(), after.last(), "host memory grows");
-        scene.free(region);
-    });
-}
-
 /// Nodes of freed regions serve the next ones, and a pool that loses its last block keeps none.
 #[test]
 fn a_pool_without_blocks_frees_the_memory_of_its_nodes() {

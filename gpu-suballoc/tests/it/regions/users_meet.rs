@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Memory that the host sees, coherent or not, as every profile has some.
 /// Memory alone: no buffers, no images, no addresses, no budgets.
 struct BareMemory {
     mock: Mock,
@@ -10,7 +9,33 @@ struct BareMemory {
 
 // SAFETY: what is answered is the mock's own.
 unsafe impl DeviceMemory for BareMemory {
-    forward_memory!(mock);
+    fn properties(&self) -> DeviceProperties<'_> {
+        self.mock.properties()
+    }
+    unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.mock.allocate(request) }
+    }
+    unsafe fn free(&self, memory: MemoryHandle) {
+        // SAFETY: as the caller promises.
+        unsafe { self.mock.free(memory) }
+    }
+    unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.mock.map(memory, offset, size) }
+    }
+    unsafe fn unmap(&self, memory: MemoryHandle) {
+        // SAFETY: as the caller promises.
+        unsafe { self.mock.unmap(memory) }
+    }
+    unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.mock.flush(ranges) }
+    }
+    unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.mock.invalidate(ranges) }
+    }
 }
 
 #[test]
@@ -50,17 +75,4 @@ fn ge14_flush_needs_a_mapped_memory_object_and_not_a_mapped_region() {
             s.free(two);
         });
     }
-}
-
-#[test]
-fn ge14_region_bytes_are_granules_in_blocks_and_exact_in_objects_of_their_own() {
-    nvidia(|s| {
-        let shared = s.must_allocate(&ResourceRequirements::new(1000, 1), &any());
-        assert_eq!(s.total().region_bytes, 1024, "granules of 256");
-        let dedicated = alone();
-        let own = s.must_allocate(&ResourceRequirements::new(1001, 1), &dedicated);
-        assert_eq!(s.total().region_bytes, 1024 + 1001);
-        s.free(shared);
-        s.free(own);
-    });
 }

@@ -5,37 +5,6 @@ mod mapped;
 use super::*;
 
 #[test]
-fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
-    nvidia(|s| {
-        let owned = s.buffer(256);
-        let foreign = s.foreign(4096, 1);
-        let wrapped = s.must_wrap(&WrapInfo::new(foreign.buffer, 4096));
-        let crops = [s.must_crop(&owned, 0, 64, 4), s.must_crop(&wrapped, 0, 64, 4)];
-        // No arm for "anything else": one more kind of ownership would not compile.
-        let letter = |ownership| match ownership {
-            Ownership::Owned => 'o',
-            Ownership::Wrapped => 'w',
-            Ownership::CropAlias => 'c',
-        };
-        assert_eq!(
-            [&owned, &wrapped, &crops[0], &crops[1]].map(|region| letter(region.ownership())),
-            ['o', 'w', 'c', 'c']
-        );
-        assert_eq!(
-            [&owned, &wrapped, &crops[0]].map(|region| letter(s.must_info(region.id()).ownership)),
-            ['o', 'w', 'c']
-        );
-        let of_root = [wrapped.buffer(), crops[1].buffer(), s.must_info(crops[1].id()).buffer];
-        assert_eq!(of_root, [Some(foreign.buffer); 3]);
-        assert_eq!(crops[0].buffer(), owned.buffer());
-        assert_ne!(owned.buffer(), None);
-        s.free_each(crops);
-        s.free(wrapped);
-        s.free(owned);
-    });
-}
-
-#[test]
 fn h36_a_wrap_that_is_refused_leaves_no_tables_for_other_calls_to_fill() {
     let bytes_of_many = |is_refused: bool| {
         let mock = mock_of(Nvidia);
@@ -105,20 +74,6 @@ fn h37_what_is_known_of_a_buffers_size_is_a_bound() {
 }
 
 #[test]
-fn h43_offsets_are_64_bits_and_add_up() {
-    nvidia(|s| {
-        let foreign = s.foreign(4096, 1);
-        // Nothing of it is touched, so the mock need not have the bytes.
-        let root = s.must_wrap(&WrapInfo::new(foreign.buffer, 1 << 40).offset(1 << 33));
-        let crop = s.must_crop(&root, 600_000_000 * 4, 64, 4);
-        assert_eq!(crop.copy_offset(), (1 << 33) + 2_400_000_000);
-        let deeper = s.crop_id(crop.id(), 4, 4, 4).unwrap();
-        assert_eq!(deeper.copy_offset(), (1 << 33) + 2_400_000_004);
-        s.free_each([deeper, crop, root]);
-    });
-}
-
-#[test]
 fn h44_a_misaligned_offset_is_an_aligned_base_and_an_index() {
     for profile in MockProfile::ALL {
         on(profile, |s| {
@@ -149,17 +104,6 @@ fn h44_a_misaligned_offset_is_an_aligned_base_and_an_index() {
             s.free(odd);
         });
     }
-}
-
-#[test]
-fn h47_a_wrapped_buffer_is_not_kept_for_reuse() {
-    nvidia(|s| {
-        let foreign = s.foreign(4096, 1);
-        let region = s.must_wrap(&WrapInfo::new(foreign.buffer, 4096));
-        let refused = s.release(region).unwrap_err();
-        assert_eq!(refused.error, IsWrapped.into());
-        s.free(refused.value);
-    });
 }
 
 /// The sizes are the application's word: they may be anything, and their sum is kept in 64 bits.

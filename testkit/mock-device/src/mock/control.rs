@@ -196,6 +196,11 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         *locked(&self.hook) = hook;
     }
 
+    /// From now on a buffer has the handle of the one that was destroyed last.
+    pub fn give_buffer_handles_again(&self) {
+        locked(&self.state).buffers.repeats = true;
+    }
+
     /// From now on a buffer is said to need `bytes` more than what it is bound with.
     pub fn require_more(&self, bytes: u64) {
         self.more.store(bytes, Ordering::Relaxed);

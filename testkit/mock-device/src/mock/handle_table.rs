@@ -44,12 +44,21 @@ pub(super) struct HandleTable<T, A: HostAllocator> {
     live: u64,
     owner: u8,
     kind: u8,
+    /// Handles are given again, as drivers do.
+    pub(super) repeats: bool,
 }
 
 impl<T, A: HostAllocator> HandleTable<T, A> {
     /// `kind` is 1 to 3, so that no name is 0.
     pub(super) fn new(owner: u8, kind: u8, memory: A) -> Self {
-        Self { slots: TryVec::new_in(Scoped::new(memory, Scope::Device)), free: NONE, live: 0, owner, kind }
+        Self {
+            slots: TryVec::new_in(Scoped::new(memory, Scope::Device)),
+            free: NONE,
+            live: 0,
+            owner,
+            kind,
+            repeats: false,
+        }
     }
 
     pub(super) fn live(&self) -> u64 {
@@ -97,7 +106,7 @@ impl<T, A: HostAllocator> HandleTable<T, A> {
         let free = self.free;
         let slot = self.slots.get_mut(at).ok_or(Breach::UnknownHandle)?;
         let value = slot.value.take().ok_or(Breach::StaleHandle)?;
-        slot.generation = slot.generation.wrapping_add(1) & GENERATIONS as u32;
+        slot.generation = slot.generation.wrapping_add(u32::from(!self.repeats)) & GENERATIONS as u32;
         slot.next_free = free;
         self.free = HandleBits(name).index() as u32;
         self.live = self.live.saturating_sub(1);

@@ -50,8 +50,10 @@ impl RegionProgram<'_> {
             return Some(false);
         }
         let side = self.side();
-        let offset = u64::from(from) % WRAPPED;
-        let size = ((WRAPPED - offset) / (1 + u64::from(how >> 4))).max(1);
+        let near = u64::from(from) % WRAPPED;
+        let size = ((WRAPPED - near) / (1 + u64::from(how >> 4))).max(1);
+        // Where nothing is known of the buffer, it is believed to be larger than 32 bits say.
+        let offset = if how & 3 == 0 { near + (1 << 33) } else { near };
         let wrap = Wrap {
             buffer: Some(usize::from(which) % 2),
             offset,
@@ -62,7 +64,9 @@ impl RegionProgram<'_> {
         let outside = Outside;
         let bad = match how & 12 {
             12 => Some((Wrap { buffer: None, ..wrap }, NullHandle)),
-            8 if from & 1 == 0 => Some((Wrap { size: WRAPPED - offset + 1, is_size_known: true, ..wrap }, outside)),
+            8 if from & 1 == 0 => {
+                Some((Wrap { offset: near, size: WRAPPED - near + 1, is_size_known: true, ..wrap }, outside))
+            }
             8 => Some((Wrap { offset: u64::MAX - 15, size: 64, ..wrap }, outside)),
             _ => None,
         };
@@ -75,8 +79,9 @@ impl RegionProgram<'_> {
         let region = side.subject.wrap(&wrap).unwrap_or_else(|no| panic!("{wrap:x?}: {no:?}"));
         let facts = side.subject.facts(&region);
         assert_eq!(side.subject.facts_by_id(region.id()), Ok(facts), "by its name");
-        let told = (facts.class, facts.base, facts.size, facts.memory != 0);
-        assert_eq!(told, (Class::Wrapped, offset, size, wrap.is_backed), "{facts:x?} for {wrap:x?}");
+        let told = (facts.class, facts.base, facts.size, facts.memory != 0, facts.buffer);
+        let buffer = Some(side.subject.buffers[usize::from(which) % 2]);
+        assert_eq!(told, (Class::Wrapped, offset, size, wrap.is_backed, buffer), "{facts:x?} for {wrap:x?}");
         side.model.wrapped(region, facts, wrap.is_backed);
         self.tried.note("wrapped");
         Some(true)

@@ -326,7 +326,8 @@ impl RegionProgram<'_> {
             return Some(false);
         };
         let side = self.side();
-        let entry = &side.model.entries[index];
+        let entry = &mut side.model.entries[index];
+        assert_eq!(side.subject.allocator().refresh(&mut entry.region), Ok(()));
         assert_eq!(side.subject.facts(&entry.region), entry.facts, "facts of {:?} do not change", entry.id);
         assert_eq!(side.subject.facts_by_id(entry.id), Ok(entry.facts), "by its id, and by itself");
         Some(true)

@@ -74,7 +74,7 @@ impl RegionModel {
         for (is_right, what) in [
             (facts.size >= ask.size && facts.size - ask.size < 65_536.max(ask.size), "size"),
             (own || facts.offset.is_multiple_of(ask.alignment), "alignment"),
-            (facts.base == 0, "place in its own buffer"),
+            (facts.base == 0 && facts.buffer.is_some() == own, "place in its own buffer"),
             (own || ask.bits >> facts.memory_type & 1 == 1, "type"),
             (flags.contains(ask.memory), "memory"),
             (!ask.dedicated || (facts.class == Class::Dedicated && facts.offset == 0), "memory object"),

@@ -180,12 +180,13 @@ impl RegionModel {
             let index = self.by_key(key);
             let (id, old) = (self.entries[index].id, self.entries[index].facts);
             let to = moves.iter().find(|one| one.region() == id).expect("it is of the pass").to();
+            let buffer = subject.allocator().info(id).unwrap().buffer;
             for entry in &mut self.entries {
                 let is_crop = matches!(entry.kind, Kind::Crop { root, .. } if root == key);
                 if entry.key != key && !is_crop {
                     continue;
                 }
-                entry.facts.memory = to.memory.as_raw();
+                (entry.facts.memory, entry.facts.buffer) = (to.memory.as_raw(), buffer);
                 entry.facts.offset = to.offset + (entry.facts.offset - old.offset);
                 subject.allocator().refresh(&mut entry.region).unwrap();
                 assert_eq!(subject.facts(&entry.region), entry.facts, "after a move");

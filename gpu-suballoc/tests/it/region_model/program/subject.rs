@@ -69,6 +69,7 @@ pub struct RegionFacts {
     pub base: u64,
     pub size: u64,
     pub memory_type: u32,
+    pub buffer: Option<BufferHandle>,
 }
 
 /// Where a region was placed.
@@ -169,7 +170,7 @@ pub struct RegionSubject {
     device: NonNull<Device>,
     host: NonNull<Host>,
     pools: RefCell<[Option<PoolId>; 2]>,
-    buffers: [BufferHandle; 2],
+    pub buffers: [BufferHandle; 2],
     backing: MemoryHandle,
     reuse: bool,
     /// Of mapped regions.
@@ -336,13 +337,16 @@ impl RegionSubject {
     }
 
     pub fn facts(&self, region: &Region) -> RegionFacts {
+        let info = self.allocator().info(region.id()).unwrap();
+        assert_eq!(region.ownership(), info.ownership);
         RegionFacts {
-            class: class(&self.allocator().info(region.id()).unwrap()),
+            class: class(&info),
             memory: region.memory().map_or(0, MemoryHandle::as_raw),
             offset: region.offset(),
             base: region.copy_offset(),
             size: region.size(),
             memory_type: region.memory_type().unwrap_or(0),
+            buffer: region.buffer(),
         }
     }
 
@@ -355,6 +359,7 @@ impl RegionSubject {
                 base: info.copy_offset,
                 size: info.size,
                 memory_type: info.memory_type.unwrap_or(0),
+                buffer: info.buffer,
             }),
             Err(rule) => Err(rule.into()),
         }
@@ -363,10 +368,16 @@ impl RegionSubject {
     pub fn free(&self, region: Region, way: FreeMethod) -> Result<(), (GpuError, Region)> {
         let done = match way {
             FreeMethod::Free => self.allocator().free(region),
-            FreeMethod::Release => match self.allocator().release(region) {
-                Err(refused) if refused.error == IsWrapped.into() => self.allocator().free(refused.value),
-                done => done,
-            },
+            FreeMethod::Release => {
+                let is_wrapped = region.ownership() == Ownership::Wrapped;
+                match self.allocator().release(region) {
+                    Err(refused) if refused.error == IsWrapped.into() => self.allocator().free(refused.value),
+                    done => {
+                        assert!(!is_wrapped, "it is the application's");
+                        done
+                    }
+                }
+            }
         };
         done.map_err(|refused| (refused.error, refused.value))
     }

@@ -122,11 +122,25 @@ impl RegionProgram<'_> {
         let mut entry = self.sides[theirs].model.remove(index);
         let (subject, id) = (&self.sides[mine].subject, entry.id);
         let freed = subject.free(entry.region, FreeMethod::Free);
-        let Err((no, region)) = freed else { panic!("{id:?} is the other's, and was taken") };
-        let crop = subject.crop(&region, 0, 1, 1).map(drop);
-        let answers = [Err(no), subject.free_id(id), subject.facts_by_id(id).map(drop), crop];
-        assert_eq!(answers, [Err(OtherAllocator.into()); 4], "{id:?} is the other's");
-        entry.region = region;
+        let Err((no, mut region)) = freed else { panic!("{id:?} is the other's, and was taken") };
+        let gpu = subject.allocator();
+        let answers = [
+            Err(no),
+            subject.free_id(id),
+            subject.facts_by_id(id).map(drop),
+            subject.crop(&region, 0, 1, 1).map(drop),
+            gpu.crop_id(id, 0, 1, 1).map(drop),
+            gpu.refresh(&mut region),
+            gpu.map(&region).map(drop),
+            gpu.map_id(id).map(drop),
+            gpu.flush(&region, 0, 1),
+        ];
+        let taken = "it is the other's";
+        let detached = gpu.detach(region).expect_err(taken);
+        let waits = gpu.free_when_unused(detached.value).expect_err(taken);
+        let answers = answers.into_iter().chain([Err(detached.error), Err(waits.error)]);
+        answers.for_each(|answer| assert_eq!(answer, Err(OtherAllocator.into()), "{id:?} is the other's"));
+        entry.region = waits.value;
         self.sides[theirs].model.restore(entry);
         self.tried.note("foreign id");
         Some(true)

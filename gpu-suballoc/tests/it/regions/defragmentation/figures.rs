@@ -36,7 +36,7 @@ fn check_figures(scene: &Scene<'_>) -> MemoryTotals {
 }
 
 #[test]
-fn df12_figures_are_those_of_a_walk_before_during_and_after_on_every_device() {
+fn df2_df12_figures_are_those_of_a_walk_before_during_and_after_on_every_device() {
     everywhere(small_blocks(), |scene| {
         let left = scene.sparse(8, 4);
         let before = check_figures(scene);
@@ -49,7 +49,9 @@ fn df12_figures_are_those_of_a_walk_before_during_and_after_on_every_device() {
             assert_eq!(during.moving, pass.moves().len() as u64);
             assert_eq!(during.moving_bytes, bytes);
             let [_, _, _, moving] = walked(scene);
-            assert_eq!(moving, bytes);
+            assert_eq!((moving, during.region_bytes), (bytes, before.region_bytes));
+            // No region of the map is a reserved place.
+            assert_eq!(scene.must_memory_map().leaks().count() as u64, before.regions);
             copy(scene.mock, &mut pass);
             pass.finish(|_, _| ());
         });

@@ -86,66 +86,19 @@ fn df1_limits_cut_the_same_moves_into_passes() {
 #[test]
 fn df1_one_pool_alone() {
     small(|scene| {
-        let options = pool_options(MIB, 0);
-        let pool = scene.must_create_pool(&options);
-        let within = shared().pool(pool);
-        let mut inside = Vec::from_iter((0..32).map(|n| (n, scene.piece(n, &within))));
-        let mut outside = scene.sparse_beside(2);
-        for index in (0..32).rev().filter(|index| index % 4 != 0) {
-            scene.free(inside.swap_remove(index).1);
-        }
+        let pool = scene.pool_of(MIB, 0);
+        let mut inside = scene.sparse_with(2, 4, &shared().pool(pool));
+        let mut outside = scene.sparse(2, 8);
         let blocks = scene.total().blocks;
         let (_, totals) = defragment(&scene, all_moves().pool(pool));
         assert_eq!((totals.moves, totals.freed_blocks), (4, 1));
         assert_eq!(scene.total().blocks, blocks - 1);
         scene.check(&mut inside);
         scene.check(&mut outside);
-        let values = Vec::from_iter(outside.iter().map(|(_, region)| region.id()));
-        assert_eq!(values.len(), 4);
         scene.free_all(inside);
         scene.free_all(outside);
         scene.must_destroy_pool(pool);
         let gone = scene.defragment(all_moves().pool(pool));
         assert_eq!(gone.map(drop), refusal(NoSuchPool));
-    });
-}
-
-impl Scene<'_> {
-    /// Two blocks with two pieces each, of the device's own pool.
-    fn sparse_beside(&self, blocks: u8) -> Vec<(u8, Region)> {
-        let all = Vec::from_iter((0..16 * blocks).map(|number| (number, self.piece(number, &shared()))));
-        let (left, freed): (Vec<_>, Vec<_>) = all.into_iter().partition(|(number, _)| number % 8 == 0);
-        self.free_all(freed);
-        left
-    }
-}
-
-#[test]
-fn df2_a_reserved_place_is_counted_and_in_nobodys_way() {
-    small(|scene| {
-        let left = scene.sparse(4, 4);
-        let before = scene.total();
-        let mut run = scene.must_defragment(all_moves());
-        let mut pass = run.next_pass().unwrap();
-        let moves = pass.moves().len() as u64;
-        assert_eq!(moves, 8);
-        copy(scene.mock, &mut pass);
-        let total = scene.total();
-        let seen = (total.moving, total.regions, total.region_bytes);
-        assert_eq!(seen, (moves, before.regions, before.region_bytes));
-        // No region of the map is a reserved place.
-        let leaks = scene.must_memory_map().leaks().count();
-        assert_eq!(leaks as u64, before.regions);
-        let taken = Vec::from_iter(pass.moves().iter().map(|one| one.to()));
-        let more = times(40, || scene.piece(0, &shared()));
-        for region in &more {
-            let place = (region.memory().unwrap(), region.offset());
-            assert!(taken.iter().all(|to| (to.memory, to.offset) != place));
-        }
-        drop(pass);
-        assert_eq!(scene.total().moving, 0);
-        drop(run);
-        scene.free_each(more);
-        scene.check_and_free(left);
     });
 }
