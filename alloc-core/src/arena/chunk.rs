@@ -81,15 +81,15 @@ impl ArenaChunk {
         plan::chunk_layout(self.size())
     }
 
-    /// One past the last byte, with provenance over the whole chunk; null for none.
-    pub(super) fn end(self) -> *mut u8 {
-        self.0.cast::<u8>().wrapping_add(self.size())
+    /// The first byte behind the header, with provenance over the whole chunk.
+    pub(super) fn low(self) -> *mut u8 {
+        self.0.wrapping_add(1).cast()
     }
 
     /// 0 for none.
     #[inline(always)]
-    pub(super) fn addr(self) -> usize {
-        self.0.addr()
+    pub(super) fn end(self) -> usize {
+        self.0.addr().wrapping_add(self.size())
     }
 
     pub(super) fn stack(self) -> impl Iterator<Item = Self> {

@@ -58,7 +58,7 @@ mod values;
 /// ```
 #[doc(alias("Bump", "bumpalo", "linear allocator"))]
 pub struct Arena<A: HostSource> {
-    /// The lowest block's address in the current chunk, with provenance over the whole chunk; null without one.
+    /// One past the newest block of the current chunk, with provenance over the whole chunk; null without one.
     top: Cell<*mut u8>,
     chunk: Cell<ArenaChunk>,
     own: Cell<ArenaChunk>,
@@ -93,10 +93,9 @@ impl<A: HostSource> Arena<A> {
     #[inline(always)]
     fn bump(&self, layout: Layout) -> Option<NonNull<u8>> {
         let top = self.top.get();
-        let start = plan::place(top.addr(), self.chunk.get().addr(), layout)?;
-        let block = top.with_addr(start);
-        self.top.set(block);
-        NonNull::new(block)
+        let start = plan::place(top.addr(), self.chunk.get().end(), layout)?;
+        self.top.set(top.with_addr(plan::end(start, layout)));
+        NonNull::new(top.with_addr(start))
     }
 
     /// If `make` fails or unwinds, the room is free again, unless `make` has used this arena.
@@ -150,9 +149,9 @@ impl<A: HostSource> Arena<A> {
         };
         chunk.put_on(self.own.get());
         self.own.set(chunk);
-        let end = chunk.end();
-        let start = plan::place(end.addr(), chunk.addr(), layout).ok_or(HostError::TooLarge)?;
-        NonNull::new(end.with_addr(start)).ok_or(HostError::TooLarge)
+        let low = chunk.low();
+        let start = plan::place(low.addr(), chunk.end(), layout).ok_or(HostError::TooLarge)?;
+        NonNull::new(low.with_addr(start)).ok_or(HostError::TooLarge)
     }
 
     /// Growing the spare charges only the difference. If that is refused, the spare stays.
@@ -169,7 +168,7 @@ impl<A: HostSource> Arena<A> {
     fn enter(&self, chunk: ArenaChunk) {
         chunk.put_on(self.chunk.get());
         self.chunk.set(chunk);
-        self.top.set(chunk.end());
+        self.top.set(chunk.low());
     }
 
     /// Ends all blocks and drops the [owned](Arena::try_own) values, newest first. Keeps the largest shared chunk, and
@@ -256,8 +255,7 @@ impl<A: HostSource> Arena<A> {
     pub fn bytes_used(&self) -> usize {
         let blocks = |chunk: ArenaChunk| chunk.size().saturating_sub(plan::HEADER);
         let all = self.chunk.get().stack().chain(self.own.get().stack()).map(blocks).fold(0, usize::saturating_add);
-        let below = self.top.get().addr().saturating_sub(self.chunk.get().addr());
-        all.saturating_sub(below.saturating_sub(plan::HEADER))
+        all.saturating_sub(self.chunk.get().end().saturating_sub(self.top.get().addr()))
     }
 
     fn chunks(&self) -> impl Iterator<Item = ArenaChunk> {

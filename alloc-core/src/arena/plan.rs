@@ -1,8 +1,8 @@
 //! ```text
-//!   chunk                  top                     end
-//!   |<- HEADER ->|  free   |  blocks, newest first |
-//!   | prev, size |         |                       |
-//!                ^ low                             multiple of CHUNK_ALIGN
+//!   chunk        low                   top       end
+//!   |<- HEADER ->|  blocks, newest last |  free   |
+//!   | prev, size |                      |         |
+//!                                                 multiple of CHUNK_ALIGN
 //! ```
 
 #![forbid(unsafe_code)]
@@ -23,25 +23,22 @@ pub(super) const MIN_SHARED: usize = 512 - SLACK;
 /// The smallest request that gets a chunk of its own.
 pub(super) const OWN: usize = MAX_SHARED / 4;
 
-/// The result and `top` are multiples of [`BLOCK_ALIGN`]. `top` and `chunk`, the address of the header, are 0 without a
-/// chunk.
+/// The result and `top` are multiples of [`BLOCK_ALIGN`]. `top` and `end` are 0 without a chunk.
 #[inline(always)]
-pub(super) const fn place(top: usize, chunk: usize, layout: Layout) -> Option<usize> {
-    // A layout's size is at most `isize::MAX`: neither sum wraps.
-    let size = round_up(layout.size(), BLOCK_ALIGN);
-    if size.wrapping_add(HEADER) > top.wrapping_sub(chunk) {
-        return None;
+pub(super) const fn place(top: usize, end: usize, layout: Layout) -> Option<usize> {
+    let mut start = top;
+    if layout.align() > BLOCK_ALIGN {
+        start = round_up(top, layout.align());
+        if start < top || start > end {
+            return None;
+        }
     }
-    let start = top.wrapping_sub(size);
-    if layout.align() <= BLOCK_ALIGN {
-        return Some(start);
-    }
-    let start = start & !layout.align().wrapping_sub(1);
-    if start >= chunk.wrapping_add(HEADER) { Some(start) } else { None }
+    // Start and end are multiples of `BLOCK_ALIGN`, and so is the room.
+    if layout.size() <= end.wrapping_sub(start) { Some(start) } else { None }
 }
 
-/// Freeing the newest block moves the top here.
-#[inline]
+/// The top moves here with a new block.
+#[inline(always)]
 pub(super) const fn end(start: usize, layout: Layout) -> usize {
     start.wrapping_add(round_up(layout.size(), BLOCK_ALIGN))
 }
@@ -87,16 +84,16 @@ mod tests {
 
     #[test]
     fn every_small_placement_lies_in_its_chunk_and_is_aligned() {
-        for low in (1024..1024 + 64).step_by(16) {
-            for top in (low..low + 160).step_by(BLOCK_ALIGN) {
+        for stop in (1024..1024 + 64).step_by(16) {
+            for top in (stop - 160..=stop).step_by(BLOCK_ALIGN) {
                 for align in [1, 2, 4, 8, 16, 32, 64, 128] {
                     for size in 0..170 {
                         let l = layout(size, align);
-                        let fits = |start: &usize| start.is_multiple_of(align.max(BLOCK_ALIGN)) && start + size <= top;
-                        let naive = (low..=top).rev().find(fits);
-                        assert_eq!(place(top, low - HEADER, l), naive, "top {top} low {low} size {size} align {align}");
+                        let fits = |start: &usize| start.is_multiple_of(align.max(BLOCK_ALIGN)) && start + size <= stop;
+                        let naive = (top..=stop).find(fits);
+                        assert_eq!(place(top, stop, l), naive, "top {top} end {stop} size {size} align {align}");
                         if let Some(start) = naive {
-                            assert!(end(start, l) <= top);
+                            assert!((start + size..=stop).contains(&end(start, l)));
                         }
                     }
                 }
@@ -106,12 +103,17 @@ mod tests {
 
     #[test]
     fn no_room_at_all_holds_nothing_but_size_zero() {
-        assert_eq!((place(0, 0, layout(1, 1)), place(0, 0, layout(0, 1))), (None, None));
-        assert_eq!(place(64, 48, layout(0, 8)), Some(64));
-        assert_eq!(place(64, 48, layout(1, 1)), None);
-        assert_eq!(place(64, 48, layout(isize::MAX as usize, 1)), None);
+        // No block lies at 0: the arena answers a request of size 0 otherwise.
+        assert_eq!((place(0, 0, layout(1, 1)), place(0, 0, layout(0, 1))), (None, Some(0)));
+        assert_eq!((place(64, 64, layout(0, 8)), place(64, 64, layout(0, 128))), (Some(64), None));
+        assert_eq!(place(64, 64, layout(1, 1)), None);
+        assert_eq!(place(64, 64, layout(isize::MAX as usize, 1)), None);
+        let last = usize::MAX & !15;
         let huge = layout(isize::MAX as usize & !7, 8);
-        assert_eq!(place(usize::MAX & !7, 16, huge), Some((usize::MAX & !7) - huge.size()));
+        assert_eq!(place(last - huge.size(), last, huge), Some(last - huge.size()));
+        assert_eq!(place(last - huge.size() + 8, last, huge), None);
+        // Aligned, the start would be beyond all addresses.
+        assert_eq!(place(last - 16, last, layout(0, 1 << (usize::BITS - 1))), None);
     }
 
     #[test]
@@ -122,7 +124,7 @@ mod tests {
                 let chunk = exact(l).unwrap();
                 assert_eq!(chunk % CHUNK_ALIGN, 0);
                 for base in (8192..8192 + 2 * align.max(16)).step_by(CHUNK_ALIGN) {
-                    assert!(place(base + chunk, base, l).is_some(), "{l:?} in {chunk} at {base}");
+                    assert!(place(base + HEADER, base + chunk, l).is_some(), "{l:?} in {chunk} at {base}");
                 }
             }
         }

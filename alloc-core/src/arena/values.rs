@@ -251,7 +251,7 @@ unsafe impl<A: HostSource> Allocator for &Arena<A> {
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         if self.is_newest(block, layout) {
-            self.top.set(self.top.get().with_addr(plan::end(block.addr().get(), layout)));
+            self.top.set(self.top.get().with_addr(block.addr().get()));
         }
     }
 
@@ -280,26 +280,20 @@ impl<A: HostSource> HostSource for &Arena<A> {
 impl<A: HostSource> Arena<A> {
     #[inline]
     fn is_newest(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        layout.size() != 0 && block.as_ptr().addr() == self.top.get().addr()
+        plan::end(block.addr().get(), layout) == self.top.get().addr()
     }
 
     /// # Safety
     /// As [`Allocator::grow`] or [`Allocator::shrink`], whichever way the size goes.
     unsafe fn resize(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let kept = old.size().min(new.size());
-        if self.is_newest(block, old) {
-            let top = self.top.get();
-            // The places overlap.
-            if let Some(start) = plan::place(plan::end(top.addr(), old), self.chunk.get().addr(), new) {
-                let moved = top.with_addr(start);
-                // SAFETY: both places lie in the current chunk, within `top`'s provenance; `kept` bytes fit both.
-                unsafe { ptr::copy(top, moved, kept) };
-                self.top.set(moved);
-                let moved = NonNull::new(moved).ok_or(AllocError)?;
-                return Ok(NonNull::slice_from_raw_parts(moved, new.size()));
-            }
+        let (top, start) = (self.top.get(), block.addr().get());
+        if self.is_newest(block, old) && plan::place(start, self.chunk.get().end(), new) == Some(start) {
+            self.top.set(top.with_addr(plan::end(start, new)));
+            let block = NonNull::new(top.with_addr(start)).ok_or(AllocError)?;
+            return Ok(NonNull::slice_from_raw_parts(block, new.size()));
         }
         let moved = self.try_alloc_layout(new).map_err(|_| AllocError)?;
+        let kept = old.size().min(new.size());
         // SAFETY: `moved` is new, and `kept` bytes fit both.
         unsafe { ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), kept) };
         // SAFETY: this function's contract: the caller gives up the old block.

@@ -8,7 +8,7 @@ fn m11_linear_blocks_lie_together_and_go_together() {
     let arena = Arena::new_in(w.source());
     assert_eq!((w.requests(), arena.bytes_held()), (0, 0), "an arena that nobody used takes nothing");
     let (a, b) = (arena.try_alloc(1_u64).unwrap(), arena.try_alloc(2_u64).unwrap());
-    assert_eq!(std::ptr::from_mut(a).addr() - std::ptr::from_mut(b).addr(), 8, "no header between blocks");
+    assert_eq!(std::ptr::from_mut(b).addr() - std::ptr::from_mut(a).addr(), 8, "no header between blocks");
     assert_eq!((*a, *b), (1, 2));
     let text = arena.try_alloc_str("héllo").unwrap();
     text.make_ascii_uppercase();

@@ -75,7 +75,7 @@ fn run(
             ArenaOp::Resize(which, size) if blocks.len() > outside => {
                 let at = outside + which % (blocks.len() - outside);
                 let block = &mut blocks[at];
-                let (old, new) = (block.layout, layout(*size, block.layout.align()));
+                let (old, new) = (block.layout, layout(*size, 1 << (which % 8)));
                 let resized = if new.size() >= old.size() {
                     // SAFETY: the program's block with its layout, and no smaller a size.
                     unsafe { arena.grow(block.start, old, new) }

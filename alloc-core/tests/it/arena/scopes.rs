@@ -70,6 +70,6 @@ fn a_large_block_leaves_the_current_chunk_in_use() {
     arena.try_alloc_layout(layout(1 << 20, 8)).unwrap();
     assert_eq!(w.bytes(), (1024 - 32) + (1 << 20) + 16, "exactly its size and a header");
     let second = std::ptr::from_mut(arena.try_alloc(2_u64).unwrap()).addr();
-    assert_eq!(first - second, 8);
+    assert_eq!(second - first, 8);
     assert_eq!(arena.bytes_used(), 16 + (1 << 20));
 }
