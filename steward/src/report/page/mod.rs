@@ -1,33 +1,27 @@
-//! One self-contained page: a treemap of contexts, a timeline, device memory, findings, callback coverage, leftovers.
+//! One self-contained page: contexts, a timeline, device memory, findings, callback coverage, leftovers.
 //!
 //! ```text
-//!  Report --treemap, timeline (geometry)--> view (strings) --templates/page.html--> text
+//!  Report --timeline (geometry)--> view (strings) --templates/page.html--> text
 //! ```
 //!
 //! The page's policy forbids scripts and outside references. The template escapes text from drivers and files.
 
 #![forbid(unsafe_code)]
 
-mod areas;
 mod courses;
 mod drill_down;
 mod findings;
 mod label;
 mod leaks;
-mod matrix;
-mod rounds;
 mod section;
-mod squarify;
 mod tables;
 mod timeline;
 mod timeline_chart;
-mod treemap;
 
 use askama::Template;
 
 use super::{CheckedDriver, ReportOrList};
 use label::filters;
-use matrix::Matrix;
 use section::Section;
 use vk_report::report::steers;
 
@@ -36,7 +30,6 @@ use vk_report::report::steers;
 struct ReportPage {
     title: String,
     version: &'static str,
-    matrix: Option<Matrix>,
     sections: Vec<Section>,
 }
 
@@ -54,14 +47,13 @@ pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
 /// # Errors
 /// Never: it writes into memory.
 pub fn html_of_checks(drivers: &[CheckedDriver]) -> Result<String, askama::Error> {
-    let matrix = matrix::matrix(drivers);
     let sections = drivers.iter().cloned().enumerate();
     let sections: Vec<_> = sections.map(|(index, driver)| Section::new(index, driver)).collect();
     let title = match sections.as_slice() {
         [one] => one.heading.clone(),
         all => format!("{} drivers", all.len()),
     };
-    let page = ReportPage { title, version: env!("CARGO_PKG_VERSION"), matrix, sections };
+    let page = ReportPage { title, version: env!("CARGO_PKG_VERSION"), sections };
     // Names and reasons come from drivers, files and the system: none of them may control or reorder the text behind
     // it.
     let is_kept = |one: char| one == '\n' || !steers(one);

@@ -2,18 +2,16 @@
 
 use std::cmp::Reverse;
 
-use super::areas::{Areas, areas};
 use super::courses::{SmallCourse, courses};
 use super::findings::{self, findings};
 use super::label::{capitalised, grouped};
-use super::rounds::folded;
 use super::tables::{self, Bar, FigureTable};
 use super::timeline_chart::{Course, course};
 use crate::expectations::{CheckSummary, name_known};
 use crate::report::{CheckedDriver, Failed, ReportOrList};
 use vk_report::report::{
-    DrillDown, FindingRow, GuardRun, Leaks, Phase, Report, RunEnvironment, Source, VulkanMemory, VulkanMemoryRow,
-    title_of,
+    DrillDown, FindingRow, FoldedPhases, GuardRun, Leaks, Phase, Report, RunEnvironment, Source, VulkanMemory,
+    VulkanMemoryRow, title_of,
 };
 
 pub(super) struct Section {
@@ -31,7 +29,6 @@ pub(super) struct Drawn {
     pub(super) findings: Vec<FindingRow>,
     pub(super) notes: Vec<FindingRow>,
     pub(super) known: String,
-    pub(super) areas: Vec<Areas>,
     pub(super) contexts: FigureTable,
     /// The names of contexts without a request.
     pub(super) unused: String,
@@ -96,7 +93,7 @@ impl Drawn {
         }
         let (contexts, unused) = tables::contexts(&report);
         let (findings, notes) = findings(&report);
-        let rounds = folded(&report.phases);
+        let rounds = FoldedPhases::of(&report.phases, false);
         let samples = rounds.samples(&report.timeline);
         let coverage = report.callback_coverage.clone().unwrap_or_default();
         let runs = [("Without the loader", coverage.without_loader), ("With the loader", coverage.with_loader)];
@@ -105,14 +102,13 @@ impl Drawn {
             known: findings::known(&report, &findings),
             findings,
             notes,
-            areas: areas(&report),
             contexts,
             unused,
             drill: report.call_sites.as_ref().map(|sites| sites.drill_down()).unwrap_or_default(),
-            course: course(&report, &rounds.phases, &samples),
+            course: course(&report, &rounds.rows, &samples),
             courses: courses(&report),
-            phases: tables::phases(&rounds.phases),
-            all_phases: match rounds.rounds.is_empty() {
+            phases: tables::phases(&rounds.rows),
+            all_phases: match rounds.hidden == 0 {
                 true => FigureTable::default(),
                 false => tables::phases(&report.phases),
             },
@@ -141,7 +137,8 @@ impl Drawn {
     }
 
     pub(super) fn sum(&self, figure: fn(&Phase) -> u64) -> u64 {
-        phase_sum(&self.report, figure)
+        let figures = self.report.phases.iter().map(figure);
+        figures.fold(0, u64::saturating_add)
     }
 
     pub(super) fn taken(&self) -> u64 {
@@ -253,12 +250,7 @@ impl Drawn {
     }
 }
 
-pub(super) fn phase_sum(report: &Report, figure: fn(&Phase) -> u64) -> u64 {
-    let figures = report.phases.iter().map(figure);
-    figures.fold(0, u64::saturating_add)
-}
-
-pub(super) fn heading(source: &Source) -> String {
+fn heading(source: &Source) -> String {
     match source {
         Source::Driver { name, version, .. } => format!("{name} {version}"),
         Source::Trace { file, .. } => file.clone(),

@@ -11,13 +11,21 @@
 
 use alloc_core::Scope;
 
-use super::squarify::Rect;
 use vk_report::report::{Phase, Sample};
 
 /// The scopes from the bottom of the stack to its top, the longest-lived first.
 pub(super) const STACK: [Scope; 5] = [Scope::Instance, Scope::Device, Scope::Cache, Scope::Object, Scope::Command];
 const NARROWEST: f64 = 72.0;
 const LINES: u64 = 6;
+
+/// Where a drawing lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Rect {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) w: f64,
+    pub(super) h: f64,
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Timeline {

@@ -1,8 +1,7 @@
 #![forbid(unsafe_code)]
 
 use super::label::{fitted, grouped, tick, unit};
-use super::squarify::Rect;
-use super::timeline::{PhaseSpan, timeline};
+use super::timeline::{PhaseSpan, Rect, timeline};
 use vk_report::report::{Phase, Report, Sample};
 use vk_report::units::bytes;
 

@@ -36,19 +36,7 @@ fn the_page_of_all_drivers_has_each_check_and_its_leaks_side_by_side() {
         0 => id.to_owned(),
         driver => format!("driver-{}-{id}", driver + 1),
     };
-    let matrix = text_of(part(&page, "matrix"));
     assert_eq!(checks.len(), 2, "{done}");
-    let in_order = |of: [&str; 2]| match lavapipe < swiftshader {
-        true => of.join(" "),
-        false => [of[1], of[0]].join(" "),
-    };
-    for said in [
-        "Check Result as expected as expected".to_owned(),
-        format!("Compared with {}", in_order(["lavapipe-22.3 (bundled)", "swiftshader-5.0 (bundled)"])),
-        format!("Left behind {}", in_order(["nothing", "288 B"])),
-    ] {
-        assert!(matrix.contains(&said), "{said}: {matrix}");
-    }
     for (driver, known) in [(lavapipe, "lavapipe-22.3"), (swiftshader, "swiftshader-5.0")] {
         let check = text_of(part(&page, &id(driver, "check")));
         assert!(check.contains("Everything is as expected.") && check.contains(known), "{check}");
@@ -62,5 +50,7 @@ fn the_page_of_all_drivers_has_each_check_and_its_leaks_side_by_side() {
     // What it is made of travels in files of its own, whatever else is asked for.
     run(steward(&[]), &["--guard=cookie"]).assert_code(0);
     let guarded = fs::read_to_string(&html).expect("a page");
-    assert!(text_of(part(&guarded, "matrix")).contains("Result as expected as expected"));
+    for driver in [lavapipe, swiftshader] {
+        assert!(text_of(part(&guarded, &id(driver, "check"))).contains("Everything is as expected."));
+    }
 }

@@ -49,7 +49,7 @@ fn two_drivers_are_listed_and_both_run() {
         assert!(done.stdout.contains(&format!("driver: {name} ")), "{name}\n{done}");
     }
     let page = fs::read_to_string(&html).expect("a page");
-    for part in ["treemap", "timeline", "findings", "coverage", "leftovers"] {
+    for part in ["contexts", "timeline", "findings", "coverage", "leftovers"] {
         for id in [part.to_owned(), format!("driver-2-{part}")] {
             assert!(page.contains(&format!("<section id=\"{id}\">")), "{id}");
         }

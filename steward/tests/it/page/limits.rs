@@ -19,7 +19,7 @@ fn many_phases_and_contexts_keep_the_page_small_and_what_is_left_out_is_said() {
     let page = page(&report);
     assert!(page.len() < 3_000_000, "{} bytes", page.len());
     assert!(text_of(part(&page, "timeline")).contains("4700 more are left out here"));
-    assert!(text_of(part(&page, "treemap")).contains("1700 more are left out here"));
+    assert!(text_of(part(&page, "contexts")).contains("1700 more are left out here"));
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn the_largest_parts_below_a_context_are_shown_and_the_others_counted() {
         ..CallSites::default()
     });
     let page = page(&report);
-    let drawn = part(&page, "treemap");
+    let drawn = part(&page, "contexts");
     assert!(drawn.contains("--share:100.0%") && drawn.contains("<li>inner</li>\n<li>outer</li>"));
     let text = text_of(drawn);
     for said in ["command 43 43 B 1 block; 0 B in 0 blocks ever allocated", "command 4 4 B", "3 more are left out here"]
@@ -69,7 +69,7 @@ fn odd_reports_are_drawn_all_the_same() {
     for report in odd {
         let page = page(&report);
         assert!(!page.contains("NaN") && !page.contains("\"inf") && !page.contains("\"-inf"), "numbers only");
-        assert!(part(&page, "timeline").contains("<svg") && part(&page, "treemap").contains("<svg"));
+        assert!(part(&page, "timeline").contains("<svg") && part(&page, "contexts").contains("<table"));
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// The ids and headings of the five parts.
 pub(crate) const PARTS: [(&str, &str); 5] = [
-    ("treemap", "Contexts"),
+    ("contexts", "Contexts"),
     ("timeline", "Timeline"),
     ("findings", "Findings"),
     ("coverage", "Callback coverage"),

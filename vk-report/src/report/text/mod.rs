@@ -4,7 +4,6 @@ mod call_sites;
 mod columns;
 mod device_memory;
 mod findings;
-mod folded;
 mod guard;
 mod leaks;
 mod program;
@@ -14,10 +13,9 @@ use std::fmt;
 use alloc_core::Scope;
 
 use super::phase::title_of;
-use super::{ByScope, ContextRow, FailRun, Phase, Report, RunEnvironment, Source};
+use super::{ByScope, ContextRow, FailRun, FoldedPhases, Phase, Report, RunEnvironment, Source};
 use crate::units::bytes;
 use findings::ListedFindings;
-use folded::folded;
 
 const WIDTH: usize = 118;
 const WIDEST_NAME: usize = 40;
@@ -224,9 +222,9 @@ impl Text<'_> {
     }
 
     fn phases(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let folded = folded(&self.report.phases, self.all_rounds);
+        let folded = FoldedPhases::of(&self.report.phases, self.all_rounds);
         let rows = folded.rows.iter();
-        let rows: Vec<_> = rows.map(|(title, row)| (one_line(title), row)).collect();
+        let rows: Vec<_> = rows.map(|row| (one_line(&row.name), row)).collect();
         let names = name_width(&rows, 12);
         let columns = Phase::columns();
         columns::write(f, ("phase", names), &rows, &columns, self.width)?;
