@@ -17,7 +17,7 @@ const PART: char = '\u{1f}';
 const END: char = '\u{1e}';
 
 pub(super) struct CollectedReports {
-    files: Box<ReportFiles>,
+    files: &'static ReportFiles,
     slot: usize,
 }
 
@@ -44,8 +44,8 @@ fn collect<const SLOT: usize>(report: &Report<'_>) {
 
 impl CollectedReports {
     pub(super) fn new() -> io::Result<Option<Self>> {
-        let mut files = Box::new(ReportFiles { kept: tempfile::tempfile()?, shown: error_output() });
-        let own = &raw mut *files;
+        let files: &'static _ = Box::leak(Box::new(ReportFiles { kept: tempfile::tempfile()?, shown: error_output() }));
+        let own = ptr::from_ref(files).cast_mut();
         let claim = |slot: &AtomicPtr<ReportFiles>| {
             let claimed = slot.compare_exchange(ptr::null_mut(), own, SeqCst, SeqCst);
             claimed.is_ok()
@@ -59,8 +59,7 @@ impl CollectedReports {
     }
 
     fn collect(collector: &AtomicPtr<ReportFiles>, report: &Report<'_>) {
-        // SAFETY: null, or the files of a `CollectedReports` that outlives its guard, whose fields `Layers` drops in
-        // this order.
+        // SAFETY: null, or files that stay for the rest of the process.
         let Some(files) = (unsafe { collector.load(SeqCst).as_ref() }) else {
             return;
         };

@@ -1,4 +1,4 @@
-use std::alloc::Layout;
+use std::alloc::{Layout, System};
 use std::fs::File;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,7 +15,6 @@ use vk_callbacks::command::{current_command, in_callback};
 
 use super::collected_reports::{CollectedReports, MAX_GUARDS};
 use super::refused::RefusalFile;
-use super::source::Source;
 use super::{GuardChoice, Guarding, mappings};
 use crate::command_mark::command_mark;
 use crate::report::{FailRun, GuardRun, Refusal};
@@ -43,7 +42,7 @@ pub enum GuardingError {
 /// The guard and the planned failures that a [`Guarding`] names, over the system's allocator. Blocks
 /// allocated through a bridge are the driver's, all others the accounts' own.
 pub struct Layers {
-    faults: FailingAllocator<Source>,
+    faults: FailingAllocator<Host>,
     guarded: Option<GuardedSource>,
     fail: Option<Fault>,
     callback_blocks: AtomicU64,
@@ -54,6 +53,8 @@ pub struct Layers {
     line: RefusalFile,
 }
 
+type Host = &'static (dyn HostAllocator + Sync);
+
 impl std::fmt::Debug for Layers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Layers").field("fail", &self.fail).finish_non_exhaustive()
@@ -61,6 +62,7 @@ impl std::fmt::Debug for Layers {
 }
 
 struct GuardedSource {
+    guard: &'static Guard<FromGlobalAlloc<System>>,
     choice: GuardChoice,
     told: CollectedReports,
     mappings_before: Option<u64>,
@@ -68,25 +70,26 @@ struct GuardedSource {
 
 impl Layers {
     /// The layers that `guarding` names. Refusals, or the first of them alone, are written to `file` as they happen, if
-    /// there is one.
+    /// there is one. The guard stays for the rest of the process, as its blocks may.
     ///
     /// # Errors
     /// [`GuardingError`].
     pub fn new(guarding: &Guarding, file: Option<File>, first_only: bool) -> Result<Self, GuardingError> {
-        let system = FromGlobalAlloc::SYSTEM;
-        let (source, guarded) = match guarding.guard {
-            None => (Source::System(system), None),
+        static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+        let (host, guarded): (Host, _) = match guarding.guard {
+            None => (&SYSTEM, None),
             Some(choice) => {
                 let mappings_before = mappings::count();
                 let told = CollectedReports::new().map_err(GuardingError::NoFile)?;
                 let told = told.ok_or(GuardingError::TooManyGuards)?;
-                let guard = Guard::new(system, options(choice, guarding.back_end, told.function()));
+                let guard = Guard::new(SYSTEM, options(choice, guarding.back_end, told.function()));
                 let guard = guard.map_err(|refused| GuardingError::Guard(refused.error))?;
-                (Source::Guard(guard), Some(GuardedSource { choice, told, mappings_before }))
+                let guard: &'static _ = Box::leak(Box::new(guard));
+                (guard, Some(GuardedSource { guard, choice, told, mappings_before }))
             }
         };
         Ok(Self {
-            faults: FailingAllocator::new(source, guarding.fail.unwrap_or_default()),
+            faults: FailingAllocator::new(host, guarding.fail.unwrap_or_default()),
             guarded,
             fail: guarding.fail,
             callback_blocks: AtomicU64::new(0),
@@ -103,11 +106,7 @@ impl Layers {
     /// Call it after the driver's instance has ended.
     #[must_use]
     pub fn guard_run(&self) -> Option<GuardRun> {
-        let (Source::Guard(guard), Some(GuardedSource { choice, told, mappings_before })) =
-            (self.faults.inner(), &self.guarded)
-        else {
-            return None;
-        };
+        let GuardedSource { guard, choice, told, mappings_before } = self.guarded.as_ref()?;
         guard.check_all();
         let GuardStats {
             back_end,

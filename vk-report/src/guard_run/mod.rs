@@ -13,7 +13,6 @@ mod collected_reports;
 mod layers;
 mod mappings;
 pub mod refused;
-mod source;
 
 pub use back_end::parse_back_end;
 pub use debug_guard::{ChoiceError, GuardChoice};
