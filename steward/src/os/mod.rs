@@ -14,6 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 mod helper;
+mod loaded_files;
 pub(crate) mod run_folder;
 
 #[cfg_attr(unix, path = "unix/mod.rs")]
@@ -21,8 +22,8 @@ pub(crate) mod run_folder;
 mod system;
 
 pub(crate) use helper::{ChildKind, HelperError, wait_briefly};
+pub(crate) use loaded_files::{LoadedFiles, VulkanPart};
 pub(crate) use system::ended::{ended_by, exit_code, is_abort, is_from_outside, signal_name};
-pub(crate) use system::loaded_files::LoadedFiles;
 pub(crate) use system::signals::{HeldSignals, end_by, run_as_helper, start_bound, survive_file_limit};
 pub(crate) use system::{MORE_MEMORY, NOT_HERE, kill};
 pub(crate) use system::{executable, files, layer_place, manifests, own_folder, processes};
@@ -36,11 +37,4 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
 pub(crate) fn paths(list: &OsStr) -> Vec<PathBuf> {
     let paths = env::split_paths(list);
     paths.filter(|path| !path.as_os_str().is_empty()).collect()
-}
-
-/// What a library of this process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum VulkanPart {
-    Driver,
-    Layer,
 }

@@ -11,7 +11,6 @@ pub(crate) mod files;
 mod group_probe;
 pub(crate) mod layer_place;
 pub(crate) mod loaded_files;
-mod lock;
 pub(crate) mod manifests;
 pub(crate) mod own_folder;
 pub(crate) mod processes;

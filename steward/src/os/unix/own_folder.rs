@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, SystemTime};
 
-use super::lock;
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::geteuid;
+
 use super::processes::{mapped, processes, started, text_of};
 use crate::os::run_folder::has_living_state;
 
@@ -24,7 +26,7 @@ const INACCURACY: Duration = Duration::from_secs(2);
 /// Locks a new folder for this process.
 pub(crate) fn hold(folder: &Path) -> io::Result<File> {
     let held = open_folder(folder)?;
-    lock::lock(&held)?;
+    flock(&held, FlockOperation::LockExclusive)?;
     fs::write(folder.join(NOTE), namespace())?;
     Ok(held)
 }
@@ -40,16 +42,16 @@ pub(crate) fn remove_if_stale(folder: &Path) {
 pub(crate) fn is_locked(file: &Path) -> bool {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(file);
-    file.is_ok_and(|file| lock::try_lock(&file).is_err())
+    file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
 }
 
 /// Returns the folder's lock if its process has ended.
 fn stale(folder: &Path) -> Option<File> {
     let held = open_folder(folder).ok()?;
     let metadata = held.metadata().ok()?;
-    let user = lock::user();
+    let user = geteuid().as_raw();
     let is_ours = metadata.uid() == user && metadata.mode() & 0o077 == 0;
-    if !is_ours || lock::try_lock(&held).is_err() {
+    if !is_ours || flock(&held, FlockOperation::NonBlockingLockExclusive).is_err() {
         return None;
     }
     let is_same_place = fs::read(folder.join(NOTE)).ok()? == namespace();

@@ -69,8 +69,8 @@ impl HeldSignals {
         let mut notes = HOLDER.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.is_none() {
             let (reader, writer) = io::pipe()?;
-            set_nonblocking(reader.as_raw_fd())?;
-            set_nonblocking(writer.as_raw_fd())?;
+            rustix::io::ioctl_fionbio(&reader, true)?;
+            rustix::io::ioctl_fionbio(&writer, true)?;
             NOTES.store(writer.into_raw_fd(), Ordering::Relaxed);
             *notes = Some(reader);
         }
@@ -368,14 +368,6 @@ pub(super) fn set_mask(mask: &libc::sigset_t) -> io::Result<()> {
     match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut()) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
-    }
-}
-
-fn set_nonblocking(file: i32) -> io::Result<()> {
-    // SAFETY: an open pipe.
-    match unsafe { libc::fcntl(file, libc::F_SETFL, libc::O_NONBLOCK) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 

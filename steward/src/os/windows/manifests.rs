@@ -5,7 +5,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::registry::{Hive, listed, of_adapters};
+use windows_registry::{CURRENT_USER, LOCAL_MACHINE};
+
+use super::registry::{listed, of_adapters};
 
 const EXPLICIT: &str = "ExplicitLayers";
 const IMPLICIT: &str = "ImplicitLayers";
@@ -13,7 +15,7 @@ const IMPLICIT: &str = "ImplicitLayers";
 /// Those of display adapters, which the loader takes first, and those that are listed.
 pub(crate) fn drivers(_: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut files = of_adapters();
-    files.extend(listed(Hive::Machine, "Drivers"));
+    files.extend(listed(LOCAL_MACHINE, "Drivers"));
     files
 }
 
@@ -27,6 +29,6 @@ pub(crate) fn explicit_layers(_: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathB
 }
 
 fn of_both(key: &'static str) -> impl Iterator<Item = PathBuf> {
-    let hives = [Hive::Machine, Hive::User].into_iter();
+    let hives = [LOCAL_MACHINE, CURRENT_USER].into_iter();
     hives.flat_map(move |hive| listed(hive, key))
 }

@@ -2,13 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use std::ffi::{OsStr, OsString};
-use std::os::windows::ffi::{OsStrExt as _, OsStringExt as _};
-
-/// With the 0 at its end.
-pub(super) fn to_wide(text: impl AsRef<OsStr>) -> Vec<u16> {
-    text.as_ref().encode_wide().chain([0]).collect()
-}
+use std::ffi::OsString;
+use std::os::windows::ffi::OsStringExt as _;
 
 /// Up to the first 0.
 pub(super) fn from_wide(units: &[u16]) -> OsString {
