@@ -103,7 +103,7 @@ fn on_lavapipe<'t>(
         Subject::new("ours", trace, clock, move || ours(plain), move || ours(counted)),
         Subject::new("vma", trace, clock, || Vma::new(plain), || Vma::new(counted)),
         Subject::new("gpu-allocator", trace, clock, || Traverse::new(plain), || Traverse::new(counted)),
-        Subject::new("raw", trace, clock, || Raw(plain), || Raw(counted)),
+        Subject::new("raw", trace, clock, || Raw::new(plain), || Raw::new(counted)),
     ]
 }
 
@@ -140,6 +140,7 @@ impl<P> Drop for Limited<P> {
 fn one(report: &mut BenchReport, label: &str, trace: &MemoryTrace, subjects: &[Subject<'_>]) {
     let rows = rows(subjects);
     for row in &rows {
+        assert!(row.space.reserved >= trace.peak, "{label}: {} had only {} bytes", row.name, row.space.reserved);
         let [times, refused, host] = common(row);
         let reserved = row.space.reserved as f64 / trace.peak as f64;
         report.row(

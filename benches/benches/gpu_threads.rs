@@ -73,7 +73,7 @@ fn main() {
         },
     };
     let mut report = BenchReport::on_the_wall("gpu_threads", &HEAD);
-    let (memory_type, heap) = driver.memory_type();
+    let (_, heap) = driver.memory_type();
     for threads in THREADS {
         if threads > processors().len() {
             println!("SKIPPED gpu_threads/{threads}t: {} processors", processors().len());
@@ -88,8 +88,8 @@ fn main() {
             if !wanted(&case) {
                 continue;
             }
-            let ours = || Ours::new(&driver, root).of_type(memory_type);
-            let vma = || Vma::new(&driver).of_type(memory_type);
+            let ours = || Ours::new(&driver, root);
+            let vma = || Vma::new(&driver);
             let cases = vec![
                 Case::several("ours", || together(&ours(), trace, threads)),
                 Case::several("vma", || together(&vma(), trace, threads)),

@@ -35,13 +35,8 @@ impl<'c> Ours<'c> {
         // SAFETY: nothing is wrapped, created or used.
         let allocator = unsafe { GpuAllocator::new(device, context, AllocatorOptions::default()) };
         let options = RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL));
-        Self { allocator: Some(allocator.expect("a device that is fine")), options, memory_type_bits: 1 }
-    }
-
-    /// With memory of this type alone, instead of the first.
-    pub fn of_type(mut self, memory_type: u32) -> Self {
-        self.memory_type_bits = 1 << memory_type;
-        self
+        let memory_type_bits = 1 << driver.memory_type().0;
+        Self { allocator: Some(allocator.expect("a device that is fine")), options, memory_type_bits }
     }
 
     #[inline]
@@ -99,13 +94,7 @@ impl Vma {
         let info = AllocatorCreateInfo::new(&driver.instance, &driver.device, driver.physical);
         // SAFETY: a live device of the instance, both of which outlive the bench.
         let allocator = unsafe { vk_mem::Allocator::new(info) }.expect("memory");
-        Self { allocator, memory_type_bits: 1 }
-    }
-
-    /// With memory of this type alone, instead of the first.
-    pub fn of_type(mut self, memory_type: u32) -> Self {
-        self.memory_type_bits = 1 << memory_type;
-        self
+        Self { allocator, memory_type_bits: 1 << driver.memory_type().0 }
     }
 
     #[inline]
@@ -140,7 +129,10 @@ impl Places for Vma {
 }
 
 /// gpu-allocator, with names and reports as it is by default.
-pub struct Traverse(gpu_allocator::vulkan::Allocator);
+pub struct Traverse {
+    allocator: gpu_allocator::vulkan::Allocator,
+    memory_type_bits: u32,
+}
 
 impl Traverse {
     pub fn new(driver: &Driver) -> Self {
@@ -154,7 +146,8 @@ impl Traverse {
             buffer_device_address: false,
             allocation_sizes: gpu_allocator::AllocationSizes::default(),
         };
-        Self(gpu_allocator::vulkan::Allocator::new(&desc).expect("memory"))
+        let allocator = gpu_allocator::vulkan::Allocator::new(&desc).expect("memory");
+        Self { allocator, memory_type_bits: 1 << driver.memory_type().0 }
     }
 }
 
@@ -164,16 +157,16 @@ impl Places for Traverse {
     fn take(&mut self, size: u64, align: u64) -> Option<Allocation> {
         let desc = AllocationCreateDesc {
             name: "piece",
-            requirements: requirements(size, align, 1),
+            requirements: requirements(size, align, self.memory_type_bits),
             location: gpu_allocator::MemoryLocation::GpuOnly,
             linear: true,
             allocation_scheme: AllocationScheme::GpuAllocatorManaged,
         };
-        self.0.allocate(&desc).ok()
+        self.allocator.allocate(&desc).ok()
     }
     #[inline]
     fn give(&mut self, piece: Allocation) {
-        self.0.free(piece).expect("a live piece");
+        self.allocator.free(piece).expect("a live piece");
     }
     fn place(&self, piece: &Allocation) -> (u64, u64) {
         // SAFETY: the memory is not freed through the handle.
@@ -182,20 +175,29 @@ impl Places for Traverse {
 }
 
 /// Every piece a memory of its own.
-pub struct Raw<'d>(pub &'d Driver);
+pub struct Raw<'d> {
+    driver: &'d Driver,
+    memory_type: u32,
+}
+
+impl<'d> Raw<'d> {
+    pub fn new(driver: &'d Driver) -> Self {
+        Self { driver, memory_type: driver.memory_type().0 }
+    }
+}
 
 impl Places for Raw<'_> {
     type Piece = vk::DeviceMemory;
     #[inline]
     fn take(&mut self, size: u64, _: u64) -> Option<vk::DeviceMemory> {
-        let info = vk::MemoryAllocateInfo::default().allocation_size(size).memory_type_index(0);
-        // SAFETY: a valid structure; the device has a first type.
-        unsafe { self.0.device.allocate_memory(&info, None) }.ok()
+        let info = vk::MemoryAllocateInfo::default().allocation_size(size).memory_type_index(self.memory_type);
+        // SAFETY: a valid structure; the device has that type.
+        unsafe { self.driver.device.allocate_memory(&info, None) }.ok()
     }
     #[inline]
     fn give(&mut self, piece: vk::DeviceMemory) {
         // SAFETY: a live memory of this device, which nothing uses.
-        unsafe { self.0.device.free_memory(piece, None) };
+        unsafe { self.driver.device.free_memory(piece, None) };
     }
     fn place(&self, piece: &vk::DeviceMemory) -> (u64, u64) {
         (piece.as_raw(), 0)
