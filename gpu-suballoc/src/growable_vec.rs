@@ -133,54 +133,6 @@ impl<T> GrowableVec<T> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::vec::Vec;
-
-    use alloc_core::FromGlobalAlloc;
-
-    use super::*;
-    use crate::host_memory;
-
-    fn supply(table: &mut GrowableVec<u64>, layout: Layout) -> Option<HostBlock> {
-        table.grow_with(HostBlock::allocate(&FromGlobalAlloc::SYSTEM, layout).unwrap())
-    }
-
-    fn free(memory: HostBlock) {
-        host_memory::free(&FromGlobalAlloc::SYSTEM, Some(memory));
-    }
-
-    #[test]
-    fn it_grows_by_what_is_supplied_and_gives_all_of_it_back() {
-        let mut table = GrowableVec::<u64>::new();
-        assert_eq!(table.push(1), Err(1), "nothing was supplied yet");
-        for entry in 0..100u64 {
-            if let Some(layout) = table.missing_capacity(1) {
-                assert!(supply(&mut table, layout).is_none_or(|old| {
-                    free(old);
-                    true
-                }));
-            }
-            table.push(entry).unwrap();
-        }
-        assert!(table.as_slice().iter().copied().eq(0..100));
-        assert_eq!(table.pop(), Some(99));
-        *table.get_mut(7).unwrap() = 70;
-        assert_eq!((table.get(7), table.get(99), table.len()), (Some(&70), None, 99));
-
-        let small = Layout::array::<u64>(4).unwrap();
-        let unused = supply(&mut table, small).unwrap();
-        assert_eq!(unused.layout(), small);
-        free(unused);
-        let odd = Layout::from_size_align(4096, 1).unwrap();
-        let unused = supply(&mut table, odd).expect("not aligned for the entries");
-        free(unused);
-        free(table.detach_memory().unwrap());
-        assert_eq!(table.as_slice().iter().collect::<Vec<_>>().len(), 0);
-        assert!(table.detach_memory().is_none());
-    }
-}
-
 // Entries in chunks that never move, found by number.
 //
 // ```text

@@ -54,7 +54,7 @@
 //! use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, GpuMisuse, PropertyFlags, RegionOptions, MemoryPreference};
 //! use mock_device::{MockDevice, MockProfile}; // in host memory, for tests; a real one: `AshDevice`
 //!
-//! let device = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
+//! let device = MockDevice::new(MockProfile::Nvidia);
 //! // SAFETY: infos below are valid for the device, nothing is wrapped, and nothing runs on the device.
 //! let gpu = unsafe { GpuAllocator::new(&device, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) }.map_err(|refused| refused.error)?;
 //!

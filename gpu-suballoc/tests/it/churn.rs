@@ -5,7 +5,7 @@ use crate::*;
 /// 2000 pieces of 64 bytes to 4 MiB, of which one is replaced at each turn: the most bytes reserved over the most that
 /// lived, in thousandths, after each of so many turns.
 fn reserved_over_live<const N: usize>(seed: u64, lifetimes: [Lifetime; 4], turns: [usize; N]) -> [u64; N] {
-    let mock = MockDevice::new(Nvidia, FromGlobalAlloc::<System>::SYSTEM);
+    let mock = MockDevice::new(Nvidia);
     let gpu = over(&mock, FromGlobalAlloc::SYSTEM);
     let mut rng = Rng::new(seed);
     let mut live: Vec<Option<Region>> = (0..2000).map(|_| None).collect();

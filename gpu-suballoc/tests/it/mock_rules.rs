@@ -9,7 +9,7 @@ use Breach::*;
 
 const RGBA8: u32 = 37;
 
-type Mock<'w> = MockDevice<&'w RecordingAllocator>;
+type Mock = MockDevice;
 
 /// Calls of a mock: one answers wrong use with a breach and touches nothing; pointers that it maps are used by tests
 /// only while mapped.
@@ -50,6 +50,6 @@ fn sampled(width: u32, height: u32) -> ImageInfo {
 }
 
 /// The breaches since the last look.
-fn seen(mock: &Mock<'_>) -> Vec<Breach> {
+fn seen(mock: &Mock) -> Vec<Breach> {
     mock.drain_violations().iter().map(|violation| violation.breach).collect()
 }

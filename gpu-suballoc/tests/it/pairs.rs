@@ -7,7 +7,7 @@ use debug_guard::Fault as HostFault;
 
 use crate::operations::asks::{asks, seen, whole};
 
-type Mock = MockDevice<FromGlobalAlloc<System>>;
+type Mock = MockDevice;
 type Host = FailingAllocator<RecordingAllocator>;
 
 #[test]
@@ -18,7 +18,7 @@ fn pairs_of_refusals() {
         let profile = MockProfile::ALL[number % MockProfile::ALL.len()];
         let asks = asks();
         let ask = &asks[rng.below(asks.len() as u64) as usize];
-        let mock = Mock::new(profile, FromGlobalAlloc::SYSTEM);
+        let mock = Mock::new(profile);
         let host = Host::new(RecordingAllocator::system(), HostFault::Never);
         let gpu = over(&mock, &host);
         let whole = Some(whole(&gpu));

@@ -1,10 +1,10 @@
-//! One allocator under four threads: regions cross threads, are cropped, mapped, written, freed by whoever comes.
+//! One allocator under four threads: regions cross threads, are cropped, mapped, written, freed or kept by whoever comes.
 //! Whenever all pause, regions lie apart and the sums are right. Runs under ThreadSanitizer too, which sees what lies
 //! over another.
 
 use crate::*;
 
-type Mock = MockDevice<FromGlobalAlloc<System>>;
+type Mock = MockDevice;
 type Over<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
 
 const THREADS: u64 = 4;
@@ -58,7 +58,7 @@ impl RacingShared<'_> {
         if let Some(crop) = item.crop {
             self.gpu.free(crop).unwrap();
         }
-        self.gpu.free(item.region).unwrap();
+        self.gpu.release(item.region).unwrap();
     }
 
     fn turn(&self, rng: &mut Rng) {
@@ -71,7 +71,7 @@ impl RacingShared<'_> {
         };
         let lifetime = [Transient, Unknown, Persistent][rng.below(3) as usize];
         let needs = ResourceRequirements::new(64 + rng.below(5000), 1 << rng.below(9));
-        match rng.below(16) {
+        match rng.below(17) {
             0..7 => {
                 let region = self.gpu.allocate(&needs, &options(lifetime)).unwrap();
                 self.put(Item { region, crop: None, mark: None });
@@ -105,6 +105,9 @@ impl RacingShared<'_> {
                 let Some(item) = self.take(rng) else { return };
                 self.end(item);
             }
+            15 => {
+                self.gpu.set_reuse(rng.below(2) == 0);
+            }
             _ => {
                 self.gpu.trim(rng.below(1 << 20));
                 assert!(self.gpu.stats().total.blocks > 0 || self.gpu.stats().total.regions < 1000);
@@ -136,7 +139,7 @@ impl RacingShared<'_> {
 }
 
 fn race(profile: MockProfile, maps: MapPolicy) {
-    let mock = MockDevice::new(profile, FromGlobalAlloc::SYSTEM);
+    let mock = MockDevice::with_config(profile.config().with_heap_size(0, 64 << 20));
     // Two threads on one memory object are to meet there, if they can.
     mock.set_linger(20);
     let witness = RecordingAllocator::system();
@@ -177,7 +180,7 @@ fn di1_four_threads_with_blocks_that_stay_mapped() {
 }
 
 #[test]
-fn four_threads_with_blocks_that_are_unmapped() {
+fn h119_four_threads_with_blocks_that_are_unmapped() {
     race(IntelUma, MapPolicy::Counted);
 }
 

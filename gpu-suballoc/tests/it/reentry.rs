@@ -8,7 +8,7 @@ use testkit::{HookedAllocator, Moment, Request, with_hook};
 use crate::*;
 
 type System = FromGlobalAlloc<std::alloc::System>;
-type Mock = MockDevice<System>;
+type Mock = MockDevice;
 type Gpu = GpuAllocator<&'static Mock, HookedAllocator<System>>;
 
 const ANY: RegionOptions<'static> = RegionOptions::new();
@@ -41,7 +41,7 @@ impl Scene {
     }
 
     fn with(profile: MockProfile, options: AllocatorOptions) -> &'static Self {
-        let mock: &'static Mock = Box::leak(Box::new(MockDevice::new(profile, FromGlobalAlloc::SYSTEM)));
+        let mock: &'static Mock = Box::leak(Box::new(MockDevice::new(profile)));
         let scene = Box::leak(Box::new(Self { mock, gpu: OnceLock::new(), entered: AtomicU64::new(0) }));
         let gpu = over_with(mock, HookedAllocator::new(FromGlobalAlloc::SYSTEM), options);
         scene.gpu.set(gpu).unwrap_or_else(|_| unreachable!("the first"));

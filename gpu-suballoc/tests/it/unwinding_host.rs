@@ -28,7 +28,7 @@ fn unwinding<R>(nth: u64, body: impl FnOnce() -> R) -> (thread::Result<R>, bool)
     (ran, left.get().is_none())
 }
 
-type Gpu<'m> = GpuAllocator<&'m MockDevice<RecordingAllocator>, Host>;
+type Gpu<'m> = GpuAllocator<&'m MockDevice, Host>;
 
 const COPIED: BufferUsage = BufferUsage::TRANSFER_SRC;
 
@@ -75,7 +75,7 @@ fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing
     let (mut unwound, mut lost, mut total) = (0u32, 0u32, 0u32);
     for kind in 0..KINDS {
         for nth in 0.. {
-            let mock = MockDevice::new(Nvidia, RecordingAllocator::system());
+            let mock = MockDevice::new(Nvidia);
             // SAFETY: a mock, and a valid info.
             let foreign = unsafe { mock.create_buffer(&BufferInfo::new(1000, COPIED)) }.unwrap();
             let host = host();
@@ -168,7 +168,7 @@ fn ge11_a_host_allocator_that_unwinds_in_a_defragmentation_leaves_every_region_w
     let shared = RegionOptions::new().dedicated(Never);
     let info = BufferInfo::new(PIECE, COPIED | BufferUsage::TRANSFER_DST);
     for nth in 0.. {
-        let mock = MockDevice::new(Nvidia, RecordingAllocator::system());
+        let mock = MockDevice::new(Nvidia);
         let host = host();
         let gpu = over_with(&mock, host.clone(), options);
         let all = times(48, || gpu.create_buffer(&info, &shared).unwrap());

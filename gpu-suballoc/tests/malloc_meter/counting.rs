@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use crate::operations::driver_heap::IN_DRIVER;
+use mock_device::IN_DRIVER;
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 static TAKEN: AtomicU64 = AtomicU64::new(0);

@@ -80,10 +80,6 @@ impl GroupDevice for Card<'_> {
         edge.link = self.link.unwrap_or(edge.link);
         Ok(())
     }
-
-    fn region_tag(&self) -> Option<u32> {
-        Some(self.name + 1000)
-    }
 }
 
 impl Drop for Card<'_> {

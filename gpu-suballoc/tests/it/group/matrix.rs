@@ -1,17 +1,6 @@
-//! The matrix of a group: I1, IW1, IW5.
+//! The matrix of a group: IW7.
 
 use super::*;
-
-#[test]
-fn iw1_what_is_out_of_range_has_no_edge() {
-    let log = RefCell::default();
-    let all = cards(2, &log);
-    let group = group(&all).expect("two devices");
-    for (from, to) in [(0, 2), (2, 0), (usize::MAX, 0), (0, usize::MAX), (1, 3), (usize::MAX / 2 + 1, 0)] {
-        assert_eq!(group.edge_between(from, to), None, "{from} {to}");
-    }
-    assert!(group.edge_between(1, 0).is_some());
-}
 
 #[test]
 fn iw7_a_refinement_that_contradicts_the_edge_is_refused_at_once() {

@@ -77,13 +77,13 @@ impl Drop for Wild {
     }
 }
 
-type Mock = MockDevice<FromGlobalAlloc<System>>;
+type Mock = MockDevice;
 type Table<'m> = ContextTable<&'m Mock, Wild, ()>;
 
 const HANDLES: VulkanHandles = VulkanHandles { instance: 1, physical_device: 2, device: 3 };
 
 fn with_table(run: impl FnOnce(&Table<'_>, &dyn Fn(bool) -> DeviceContextId)) {
-    let (memory, mock) = (SceneMemory::new(), Mock::new(IntelUma, SYSTEM));
+    let (memory, mock) = (SceneMemory::new(), Mock::new(IntelUma));
     let home = DeviceContexts::<Wild, ()>::new(memory.shared.handle(), CacheLimits::NONE).unwrap();
     let table = Table::new(memory.shared.handle());
     let make = |unwinds| {

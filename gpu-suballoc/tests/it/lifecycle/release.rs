@@ -71,30 +71,15 @@ fn h15_a_device_that_is_gone_is_not_called_any_more() {
 #[test]
 fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
     application!(memory, driver, home, context);
-    let regions = times(40, || buffer(&context));
+    let regions = times(20, || buffer(&context));
     let crop = context.allocator().crop(&regions[7], 0, 16, 4).unwrap();
     drop(kernel(&context, 1));
     let held = kernel(&context, 2).into_work_ref();
     let refused = context.release().unwrap_err();
-    assert_eq!(
-        {
-            let ContextOutstanding { allocator, shaders, .. } = refused.error;
-            let OutstandingRegions { regions, wrapped, crops, .. } = allocator;
-            (regions, wrapped, crops, shaders)
-        },
-        (40, 0, 1, 1)
-    );
-    let listed = Vec::from_iter(refused.value.release_blockers());
-    assert_eq!(listed.len(), 42);
-    for region in &regions {
-        assert_eq!(
-            listed.iter().filter(|one| **one == ReleaseBlocker::Region(region.id(), Ownership::Owned)).count(),
-            1
-        );
-    }
-    assert!(listed.contains(&ReleaseBlocker::Region(crop.id(), Ownership::CropAlias)));
-    assert_eq!(listed.last(), Some(&ReleaseBlocker::Shader(held.key())));
-    let said = "40 regions, 1 crop and 1 shader of the context are in use: free them, or release the context by force";
+    let owned = regions.iter().map(|region| ReleaseBlocker::Region(region.id(), Ownership::Owned));
+    let others = [ReleaseBlocker::Region(crop.id(), Ownership::CropAlias), ReleaseBlocker::Shader(held.key())];
+    assert!(refused.value.release_blockers().eq(owned.chain(others)));
+    let said = "20 regions, 1 crop and 1 shader of the context are in use: free them, or release the context by force";
     assert_eq!(refused.to_string(), said);
     // It works as before.
     let context = refused.value;

@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn device_sees(mock: &Mock<'_>, buffer: BufferHandle, size: usize) -> Vec<u8> {
+fn device_sees(mock: &Mock, buffer: BufferHandle, size: usize) -> Vec<u8> {
     let mut bytes = vec![0xee; size];
     assert!(mock.read_buffer(buffer, 0, &mut bytes));
     bytes
 }
 
 /// A mapped buffer of one memory object.
-fn mapped(mock: &Mock<'_>, kind: u32, size: u64) -> (BufferHandle, MemoryHandle, NonNull<u8>) {
+fn mapped(mock: &Mock, kind: u32, size: u64) -> (BufferHandle, MemoryHandle, NonNull<u8>) {
     let (buffer, memory) = (buffer(mock, size), memory(mock, size, kind));
     bind(mock, buffer, memory, 0).unwrap();
     let first = map(mock, memory, 0, size).unwrap();
@@ -18,8 +18,7 @@ fn mapped(mock: &Mock<'_>, kind: u32, size: u64) -> (BufferHandle, MemoryHandle,
 
 #[test]
 fn an_unflushed_write_is_not_seen_and_a_flush_carries_its_atoms_alone() {
-    let witness = RecordingAllocator::system();
-    let mock = MockDevice::new(Tiler, &witness);
+    let mock = MockDevice::new(Tiler);
     let (buffer, memory, first) = mapped(&mock, 1, 192);
     // SAFETY: mapped, 192 bytes.
     unsafe { first.as_ptr().write_bytes(5, 192) };
@@ -32,8 +31,7 @@ fn an_unflushed_write_is_not_seen_and_a_flush_carries_its_atoms_alone() {
 
 #[test]
 fn a_read_before_the_invalidate_sees_the_old() {
-    let witness = RecordingAllocator::system();
-    let mock = MockDevice::new(Tiler, &witness);
+    let mock = MockDevice::new(Tiler);
     let (buffer, memory, first) = mapped(&mock, 1, 128);
     assert!(mock.fill_buffer(buffer, 0, 128, 9));
     // SAFETY: mapped, 128 bytes.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn meet(mock: &Mock<'_>, objects: [MemoryHandle; 2]) {
+fn meet(mock: &Mock, objects: [MemoryHandle; 2]) {
     let barrier = Barrier::new(2);
     thread::scope(|scope| {
         for memory in objects {
@@ -21,8 +21,7 @@ fn meet(mock: &Mock<'_>, objects: [MemoryHandle; 2]) {
 
 #[test]
 fn two_threads_on_one_memory_object_are_seen() {
-    let witness = RecordingAllocator::system();
-    let mock = MockDevice::new(Lavapipe, &witness);
+    let mock = MockDevice::new(Lavapipe);
     let one = memory(&mock, 64, 0);
     mock.set_linger(100_000);
     meet(&mock, [one, one]);

@@ -7,18 +7,9 @@ use super::asks::needs;
 use super::asks::seen;
 use super::asks::visible;
 use super::asks::whole;
-use super::driver_heap::DriverHeap;
 
-pub type Mock = MockDevice<&'static FromGlobalAlloc<DriverHeap>>;
+pub type Mock = MockDevice;
 pub type Over<'s, S> = GpuAllocator<&'s Mock, &'s <S as Stage>::Host>;
-
-// SAFETY: the system's heap, whose blocks outlive every value.
-static DRIVER: FromGlobalAlloc<DriverHeap> = unsafe { FromGlobalAlloc::new(DriverHeap) };
-
-/// Its own memory is what a driver's would be: not the stage's.
-pub fn mock() -> Mock {
-    MockDevice::new(MockProfile::IntelUma, &DRIVER)
-}
 
 fn new<'s, S: Stage>(stage: &'s S, mock: &'s Mock, options: AllocatorOptions) -> Result<Over<'s, S>, GpuError> {
     // SAFETY: what is asked here is valid.
@@ -33,7 +24,7 @@ fn end<S: Stage>(allocator: Over<'_, S>) {
 
 /// Runs `run` with an allocator over a device, of which everything is given back.
 pub fn over<S: Stage>(stage: &S, run: impl FnOnce(&Mock, &Over<'_, S>)) {
-    let mock = mock();
+    let mock = MockDevice::new(MockProfile::IntelUma);
     let allocator = new(stage, &mock, AllocatorOptions::default()).unwrap();
     run(&mock, &allocator);
     end::<S>(allocator);
@@ -66,7 +57,7 @@ pub const CALLS: &str = "GpuAllocator::new GpuAllocator::close GpuAllocator::aba
     GpuAllocator::host_bytes GpuAllocator::check_corruption";
 
 pub fn allocator<S: Stage>(stage: &S, _: usize) {
-    let mock = mock();
+    let mock = MockDevice::new(MockProfile::IntelUma);
     let mut options = AllocatorOptions::default();
     options.memory.margin = 16;
     let allocator = stage.attempt(|| mock.live_counts(), || new(stage, &mock, options));

@@ -59,9 +59,7 @@ pub fn whole<D: DeviceMemory, A: HostAllocator>(gpu: &GpuAllocator<D, A>) -> Reg
 }
 
 /// What a refusal must leave as it was. A block that was made for it may stay, empty and counted: the next try has it.
-pub fn seen<M: HostAllocator + Clone + Send + Sync, A: HostAllocator>(
-    gpu: &GpuAllocator<&MockDevice<M>, A>,
-) -> (MemoryTotals, u64, u64) {
+pub fn seen<A: HostAllocator>(gpu: &GpuAllocator<&MockDevice, A>) -> (MemoryTotals, u64, u64) {
     let (mut total, live) = (gpu.stats().total, gpu.device().live_counts());
     assert_eq!((total.blocks, total.block_bytes), (live.memory, live.bytes), "the sums are the device's");
     total.blocks = 0;

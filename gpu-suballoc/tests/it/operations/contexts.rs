@@ -2,7 +2,7 @@
 
 use super::*;
 
-use super::allocator::{Mock, mock};
+use super::allocator::Mock;
 use super::asks::needs;
 use super::caches::with_root;
 use crate::fake_vulkan::{Fake, get_instance_proc_addr, set, vulkan};
@@ -29,7 +29,7 @@ pub const CALLS: &str = "ContextTable::acquire ContextTable::dispatch ContextTab
 
 pub fn contexts<S: Stage>(stage: &S, _: usize) {
     with_root(stage, |root| {
-        let (memory, mock) = (root.handle(), mock());
+        let (memory, mock) = (root.handle(), MockDevice::new(MockProfile::IntelUma));
         let home = stage.attempt(|| (), || Home::new(memory.clone(), CacheLimits::NONE));
         let live = || (mock.live_counts().memory, home.cache().stats().entries);
         let context = stage.attempt(live, || acquire(&home, &memory, &mock));

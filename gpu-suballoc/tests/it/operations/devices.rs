@@ -2,7 +2,6 @@
 
 use super::*;
 
-use super::allocator::mock;
 use crate::fake_vulkan::{Fake, set, vulkan};
 
 pub const CALLS: &str = "AshDevice::new AshDevice::of_device AshOptions::with_callbacks DeviceMemory::allocate \
@@ -14,7 +13,7 @@ pub const CALLS: &str = "AshDevice::new AshDevice::of_device AshOptions::with_ca
     physical_device_capabilities physical_device_identity";
 
 pub fn devices<S: Stage>(stage: &S, _: usize) {
-    let mock = mock();
+    let mock = MockDevice::new(MockProfile::IntelUma);
     set(Fake::NEW);
     let ((entry, instance, device), physical) = (vulkan(), vk::PhysicalDevice::null());
     stage.attempt_plainly(|| {

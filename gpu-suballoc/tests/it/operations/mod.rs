@@ -10,12 +10,11 @@ pub mod caches;
 mod contexts;
 mod defragmentation;
 pub mod devices;
-pub mod driver_heap;
 mod group;
 mod ranges;
 mod words;
 
-use alloc_core::{Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, Scope, Scoped, TryVec};
+use alloc_core::{Context, ContextHandle, ContextOptions, HostAllocator, Scope, Scoped, TryVec};
 use ash::vk;
 use gpu_suballoc::{
     AllocatorOptions, AshDevice, BlockAlgorithm, BufferInfo, BufferUsage, DeviceContexts, DeviceGroup, DeviceMemory,

@@ -41,7 +41,7 @@ fn run(shape: u8, bytes: &[u8]) -> (Ran, Tried) {
 }
 
 #[test]
-fn h32_h42_h43_h47_h98_the_seeds_on_every_device() {
+fn h32_h42_h43_h44_h47_h98_di9_ge14_the_seeds_on_every_device() {
     /// Each program runs on a fifth of the shapes; a fifth has each device, and the next one has each other way.
     const EVERY: u8 = 5;
     let mut first = 0;
@@ -122,7 +122,7 @@ fn sparse_program(seed: u64) -> Vec<u8> {
 
 /// Each end of a move, on each device with small blocks, also on one that calls back.
 #[test]
-fn df3_df6_df8_df9_df11_regions_move_with_every_end() {
+fn df3_df4_df6_df8_df9_df11_regions_move_with_every_end() {
     let mut tried = Tried::default();
     let shapes = (0..SHAPES).filter(|shape| shape / 6 % 4 >= 2);
     for (seed, shape) in (0..).zip(shapes.cycle().take(96)) {

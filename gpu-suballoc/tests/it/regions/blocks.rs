@@ -5,7 +5,7 @@ use super::*;
 fn on_every_changed(memory: MemoryOptions, change: impl Fn(MockConfig) -> MockConfig, test: impl Fn(&Scene<'_>)) {
     for profile in MockProfile::ALL {
         println!("profile: {profile:?}");
-        let mock = Mock::with_config(change(profile.config()), RecordingAllocator::system());
+        let mock = Mock::with_config(change(profile.config()));
         let options = with_memory(memory);
         scene_on(&mock, options, |s| test(&s));
     }

@@ -161,37 +161,3 @@ fn di1_a_kept_buffer_stays_mapped() {
         });
     }
 }
-
-/// What VMA's and gpu-allocator's users ask of an allocation: the requested size, the reserved one, its memory object
-/// and that one's size.
-#[test]
-fn di9_ge14_a_region_says_what_it_lies_in() {
-    everywhere(|s, options, _| {
-        for size in [1, 100, 924, 4000] {
-            let before = s.total().region_bytes;
-            let (bare, buffer) = (s.take(size, &options), s.buffer_with(size, &options));
-            let reserved = [&bare, &buffer].map(|region| s.must_info(region.id()).reserved);
-            assert_eq!(s.total().region_bytes - before, reserved.iter().sum::<u64>());
-            for region in [&bare, &buffer] {
-                assert_eq!(region.size(), size, "as requested");
-                let info = s.must_info(region.id());
-                let object = s.request_of(region);
-                assert_eq!(info.memory_size, Some(object.size));
-                let of_type = s.mock.properties().types[region.memory_type().unwrap() as usize];
-                assert_eq!(object.memory_type, region.memory_type().unwrap());
-                assert_eq!(region.memory_properties(), Some(of_type.properties));
-                assert_eq!(info.memory_properties, Some(of_type.properties));
-                let is_dedicated = options.dedicated == Required;
-                assert_eq!(region.is_dedicated(), is_dedicated);
-                assert!(info.reserved >= size && info.reserved <= object.size);
-                if is_dedicated {
-                    assert_eq!((info.reserved, region.offset()), (object.size, 0));
-                } else {
-                    assert_eq!(info.reserved % 256, 0, "whole granules");
-                }
-            }
-            s.free_when_unused(bare).unwrap();
-            s.free_when_unused(buffer).unwrap();
-        }
-    });
-}

@@ -35,7 +35,7 @@ mod wrapping;
 
 use crate::operations::asks::{asks, seen};
 
-pub type Mock = MockDevice<RecordingAllocator>;
+pub type Mock = MockDevice;
 pub type Gpu<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
 
 const KIB: u64 = 1 << 10;
@@ -63,7 +63,7 @@ fn mock_of(profile: MockProfile) -> Mock {
 }
 
 fn mock_with(config: MockConfig) -> Mock {
-    Mock::with_config(config, RecordingAllocator::system())
+    Mock::with_config(config)
 }
 
 /// Runs `body` and sees that everything was given back, and nobody broke a rule.

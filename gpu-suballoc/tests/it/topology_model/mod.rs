@@ -32,7 +32,7 @@ fn run(bytes: &[u8]) -> (Ran, Tried) {
 }
 
 #[test]
-fn the_seeds_meet_everything() {
+fn i10_iw1_the_seeds_meet_everything() {
     seeds_met("topology_ops", run).assert_at_least(1, 0..0, &EVENTS);
 }
 

@@ -5,10 +5,9 @@
 //!   non-coherent    host pointer -- H | D -- device        flush: H to D; invalidate: D to H
 //! ```
 
-use core::alloc::Layout;
+use super::driver_heap::DriverHeap;
+use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
-
-use alloc_core::{HostAllocator, Scope};
 
 /// Large enough for every `minMemoryMapAlignment` of the profiles.
 const ALIGNMENT: usize = 16_384;
@@ -16,6 +15,8 @@ const ALIGNMENT: usize = 16_384;
 /// Zeroed memory of one object, taken when it is first touched.
 #[derive(Clone, Copy)]
 struct BackingBytes {
+    /// What the heap gave, and the first byte in it that is aligned.
+    start: NonNull<u8>,
     first: NonNull<u8>,
     layout: Layout,
 }
@@ -41,35 +42,39 @@ impl MockBacking {
         if self.device.is_some() { self.size } else { 0 }
     }
 
-    fn allocate(&self, memory: &impl HostAllocator) -> Option<BackingBytes> {
+    fn allocate(&self) -> Option<BackingBytes> {
         let size = usize::try_from(self.size).ok()?;
-        let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;
-        let first = memory.allocate_zeroed(layout, Scope::Device).ok()?;
-        Some(BackingBytes { first, layout })
+        // With room to align: what the system aligns, it touches, and the kernel gives all of its pages.
+        let layout = Layout::from_size_align(size.checked_add(ALIGNMENT)?, 16).ok()?;
+        // SAFETY: not empty.
+        let start = NonNull::new(unsafe { DriverHeap.alloc_zeroed(layout) })?;
+        // SAFETY: less than the alignment, which was added.
+        let first = unsafe { start.add(start.addr().get().wrapping_neg() % ALIGNMENT) };
+        Some(BackingBytes { start, first, layout })
     }
 
-    fn device(&mut self, memory: &impl HostAllocator) -> Option<BackingBytes> {
-        self.device = self.device.or_else(|| self.allocate(memory));
+    fn device(&mut self) -> Option<BackingBytes> {
+        self.device = self.device.or_else(|| self.allocate());
         self.device
     }
 
-    fn host(&mut self, memory: &impl HostAllocator) -> Option<BackingBytes> {
+    fn host(&mut self) -> Option<BackingBytes> {
         if self.coherent {
-            return self.device(memory);
+            return self.device();
         }
-        self.host = self.host.or_else(|| self.allocate(memory));
+        self.host = self.host.or_else(|| self.allocate());
         self.host
     }
 
     /// Where the host sees `offset`; `None` when host memory is short, or past the end.
-    pub(super) fn host_at(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> Option<NonNull<u8>> {
-        let copy = self.host(memory)?;
+    pub(super) fn host_at(&mut self, offset: u64, size: u64) -> Option<NonNull<u8>> {
+        let copy = self.host()?;
         self.within(copy, offset, size)
     }
 
     /// Where the device sees `offset`; as [`host_at`](MockBacking::host_at).
-    pub(super) fn device_at(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> Option<NonNull<u8>> {
-        let copy = self.device(memory)?;
+    pub(super) fn device_at(&mut self, offset: u64, size: u64) -> Option<NonNull<u8>> {
+        let copy = self.device()?;
         self.within(copy, offset, size)
     }
 
@@ -80,18 +85,17 @@ impl MockBacking {
     }
 
     /// Host to device, where they differ. False when host memory is short.
-    pub(super) fn flush(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> bool {
-        self.coherent || self.carry(offset, size, memory, true)
+    pub(super) fn flush(&mut self, offset: u64, size: u64) -> bool {
+        self.coherent || self.carry(offset, size, true)
     }
 
     /// Device to host, where they differ. False when host memory is short.
-    pub(super) fn invalidate(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> bool {
-        self.coherent || self.carry(offset, size, memory, false)
+    pub(super) fn invalidate(&mut self, offset: u64, size: u64) -> bool {
+        self.coherent || self.carry(offset, size, false)
     }
 
-    fn carry(&mut self, offset: u64, size: u64, memory: &impl HostAllocator, to_device: bool) -> bool {
-        let (Some(host), Some(device)) = (self.host_at(offset, size, memory), self.device_at(offset, size, memory))
-        else {
+    fn carry(&mut self, offset: u64, size: u64, to_device: bool) -> bool {
+        let (Some(host), Some(device)) = (self.host_at(offset, size), self.device_at(offset, size)) else {
             return false;
         };
         let (from, to) = if to_device { (host, device) } else { (device, host) };
@@ -102,10 +106,10 @@ impl MockBacking {
     }
 
     /// Gives the bytes back.
-    pub(super) fn free(&mut self, memory: &impl HostAllocator) {
+    pub(super) fn free(&mut self) {
         for copy in [self.device.take(), self.host.take()].into_iter().flatten() {
-            // SAFETY: taken in `take` from the same allocator with this layout and scope, and forgotten above.
-            unsafe { memory.deallocate(copy.first, copy.layout, Scope::Device) };
+            // SAFETY: taken in `allocate` with this layout, and forgotten above.
+            unsafe { DriverHeap.dealloc(copy.start.as_ptr(), copy.layout) };
         }
     }
 }

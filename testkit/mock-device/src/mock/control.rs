@@ -5,8 +5,6 @@
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use alloc_core::HostAllocator;
-
 use super::fault::MockFault;
 use super::state::{MockMemoryState, ResourceInfo};
 use super::violation::{MockCall, Violations};
@@ -35,7 +33,7 @@ pub struct MockMemory {
     pub mapped: Option<(u64, u64)>,
 }
 
-impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
+impl MockDevice {
     /// The violations so far.
     #[must_use]
     pub fn violations(&self) -> Violations {
@@ -225,20 +223,20 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         size: u64,
     ) -> bool {
         let (from, to) = ((source.as_raw(), source_offset), (target.as_raw(), target_offset));
-        self.queue(source).is_some_and(|mut state| state.copy(from, to, size, &self.memory))
+        self.queue(source).is_some_and(|mut state| state.copy(from, to, size))
     }
 
     /// `vkCmdFillBuffer`, of bytes; as [`copy_buffer`](MockDevice::copy_buffer).
     pub fn fill_buffer(&self, buffer: BufferHandle, offset: u64, size: u64, byte: u8) -> bool {
-        self.queue(buffer).is_some_and(|mut state| state.fill(buffer.as_raw(), offset, size, byte, &self.memory))
+        self.queue(buffer).is_some_and(|mut state| state.fill(buffer.as_raw(), offset, size, byte))
     }
 
     /// Reads what the device sees of a buffer that can be copied from; as [`copy_buffer`](MockDevice::copy_buffer).
     pub fn read_buffer(&self, buffer: BufferHandle, offset: u64, into: &mut [u8]) -> bool {
-        self.queue(buffer).is_some_and(|mut state| state.read(buffer.as_raw(), offset, into, &self.memory))
+        self.queue(buffer).is_some_and(|mut state| state.read(buffer.as_raw(), offset, into))
     }
 
-    fn queue(&self, buffer: BufferHandle) -> Option<std::sync::MutexGuard<'_, super::MockState<A>>> {
+    fn queue(&self, buffer: BufferHandle) -> Option<std::sync::MutexGuard<'_, super::MockState>> {
         self.begin(MockCall::Queue, buffer.as_raw()).ok()
     }
 }

@@ -2,8 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use alloc_core::{HostAllocator, Scope, Scoped, TryVec};
+use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
 
+use super::driver_heap::{DriverHeap, HEAP};
 use super::violation::Breach;
 
 /// ```text
@@ -38,8 +39,8 @@ struct HandleSlot<T> {
 }
 
 /// Objects of one kind of one device.
-pub(super) struct HandleTable<T, A: HostAllocator> {
-    slots: TryVec<HandleSlot<T>, Scoped<A>>,
+pub(super) struct HandleTable<T> {
+    slots: TryVec<HandleSlot<T>, Scoped<&'static FromGlobalAlloc<DriverHeap>>>,
     free: u32,
     live: u64,
     owner: u8,
@@ -48,11 +49,11 @@ pub(super) struct HandleTable<T, A: HostAllocator> {
     pub(super) repeats: bool,
 }
 
-impl<T, A: HostAllocator> HandleTable<T, A> {
+impl<T> HandleTable<T> {
     /// `kind` is 1 to 3, so that no name is 0.
-    pub(super) fn new(owner: u8, kind: u8, memory: A) -> Self {
+    pub(super) fn new(owner: u8, kind: u8) -> Self {
         Self {
-            slots: TryVec::new_in(Scoped::new(memory, Scope::Device)),
+            slots: TryVec::new_in(Scoped::new(&HEAP, Scope::Device)),
             free: NONE,
             live: 0,
             owner,

@@ -4,8 +4,6 @@
 
 use core::ptr::NonNull;
 
-use alloc_core::HostAllocator;
-
 use super::backing::MockBacking;
 use super::state::{MockMemoryState, MockState};
 use super::violation::{Breach, MockCall};
@@ -19,7 +17,7 @@ pub(super) const UNKNOWN: DeviceError = DeviceError::Other(-13);
 const AMD: PropertyFlags =
     super::profile::all([PropertyFlags::DEVICE_COHERENT_AMD, PropertyFlags::DEVICE_UNCACHED_AMD]);
 
-impl<A: HostAllocator> MockState<A> {
+impl MockState {
     pub(super) fn allocate(&mut self, request: &MemoryRequest) -> Result<u64, DeviceError> {
         let kind = match self.check(request) {
             Ok(kind) => kind,
@@ -90,10 +88,10 @@ impl<A: HostAllocator> MockState<A> {
         Ok(kind)
     }
 
-    pub(super) fn free(&mut self, number: u64, memory: &A) {
+    pub(super) fn free(&mut self, number: u64) {
         match self.memory.remove(number) {
             Ok(mut freed) => {
-                freed.backing.free(memory);
+                freed.backing.free();
                 if let Some(heap) = self.heaps.get_mut(freed.heap) {
                     heap.live = heap.live.saturating_sub(freed.request.size);
                 }
@@ -116,7 +114,7 @@ impl<A: HostAllocator> MockState<A> {
         }
     }
 
-    pub(super) fn map(&mut self, number: u64, offset: u64, size: u64, memory: &A) -> Result<NonNull<u8>, DeviceError> {
+    pub(super) fn map(&mut self, number: u64, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
         let judged = match self.memory.get_mut(number) {
             Err(breach) => Err(breach),
             Ok(object) if !object.visible => Err(Breach::NotHostVisible),
@@ -128,7 +126,7 @@ impl<A: HostAllocator> MockState<A> {
         };
         match judged {
             Ok(object) => {
-                let first = object.backing.host_at(offset, size, memory).ok_or(DeviceError::OutOfHostMemory)?;
+                let first = object.backing.host_at(offset, size).ok_or(DeviceError::OutOfHostMemory)?;
                 object.mapped = Some((offset, size));
                 Ok(first)
             }
@@ -146,7 +144,7 @@ impl<A: HostAllocator> MockState<A> {
         }
     }
 
-    pub(super) fn carry(&mut self, call: MockCall, range: &MappedRange, memory: &A) -> Result<(), DeviceError> {
+    pub(super) fn carry(&mut self, call: MockCall, range: &MappedRange) -> Result<(), DeviceError> {
         let number = range.memory.as_raw();
         let atom = self.config.limits.non_coherent_atom_size;
         let judged = match self.memory.get_mut(number) {
@@ -161,8 +159,8 @@ impl<A: HostAllocator> MockState<A> {
             }),
         };
         let done = match judged {
-            Ok(object) if call == MockCall::Flush => object.backing.flush(range.offset, range.size, memory),
-            Ok(object) => object.backing.invalidate(range.offset, range.size, memory),
+            Ok(object) if call == MockCall::Flush => object.backing.flush(range.offset, range.size),
+            Ok(object) => object.backing.invalidate(range.offset, range.size),
             Err(breach) => {
                 self.breach(breach, call, number);
                 return Err(UNKNOWN);

@@ -8,6 +8,7 @@
 
 mod backing;
 mod control;
+mod driver_heap;
 mod fault;
 mod handle_table;
 mod memory;
@@ -18,6 +19,7 @@ mod state;
 mod violation;
 
 pub use control::{MockLiveCounts, MockMemory};
+pub use driver_heap::IN_DRIVER;
 pub use fault::MockFault;
 pub use profile::{MockConfig, MockProfile, ResourceRules};
 pub use violation::{Breach, MockCall, Violation, Violations};
@@ -29,8 +31,6 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use alloc_core::HostAllocator;
-
 use crate::device::{
     BufferHandle, BufferInfo, DeviceError, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle, ImageInfo,
     MappedRange, MemoryHandle, MemoryRequest, ResourceHandle, ResourceRequirements,
@@ -40,7 +40,7 @@ use handle_table::HandleTable;
 use memory::UNKNOWN;
 use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, SyncedObject};
 
-/// A device in host memory, all of which comes from `A`.
+/// A device in host memory, from the C library's heap.
 ///
 /// It implements [`DeviceMemory`] for any thread, and records each breach of Vulkan's rules, or
 /// of law 5 of this project, that it can see: check [`violations`](MockDevice::violations) at the end. A breach is an
@@ -48,12 +48,11 @@ use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, SyncedObje
 /// are real. Memory is zeroed, and allocated when it is first mapped or used.
 ///
 /// ```
-/// use alloc_core::FromGlobalAlloc;
 /// use gpu_suballoc::{BufferInfo, BufferUsage, DeviceMemory};
 /// use gpu_suballoc::device::MemoryRequest;
 /// use mock_device::{Breach, MockDevice, MockProfile};
 ///
-/// let device = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
+/// let device = MockDevice::new(MockProfile::Nvidia);
 /// // SAFETY: a mock, which reports wrong calls.
 /// unsafe {
 ///     let buffer = device.create_buffer(&BufferInfo::new(100, BufferUsage::TRANSFER_DST))?;
@@ -65,17 +64,16 @@ use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, SyncedObje
 /// }
 /// # Ok::<(), gpu_suballoc::device::DeviceError>(())
 /// ```
-pub struct MockDevice<A: HostAllocator + Clone + Send + Sync> {
+pub struct MockDevice {
     /// Never changes: read without the lock.
     config: MockConfig,
-    memory: A,
-    state: Mutex<MockState<A>>,
+    state: Mutex<MockState>,
     linger: AtomicU32,
     more: AtomicU64,
     hook: Mutex<Option<MockHook>>,
 }
 
-impl<A: HostAllocator + Clone + Send + Sync> fmt::Debug for MockDevice<A> {
+impl fmt::Debug for MockDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MockDevice").finish_non_exhaustive()
     }
@@ -98,23 +96,23 @@ const fn raw(of: ResourceHandle) -> u64 {
 /// device and its user.
 pub type MockHook = &'static (dyn Fn(MockCall) + Sync);
 
-impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
+impl MockDevice {
     /// A device of a profile. Allocates nothing yet.
     #[must_use]
-    pub fn new(profile: MockProfile, memory: A) -> Self {
-        Self::with_config(profile.config(), memory)
+    pub fn new(profile: MockProfile) -> Self {
+        Self::with_config(profile.config())
     }
 
     /// A device of another configuration. Allocates nothing yet.
     #[must_use]
-    pub fn with_config(config: MockConfig, memory: A) -> Self {
+    pub fn with_config(config: MockConfig) -> Self {
         static DEVICES: AtomicU8 = AtomicU8::new(1);
         let owner = DEVICES.fetch_add(1, Ordering::Relaxed);
         let state = MockState {
             config,
-            memory: HandleTable::new(owner, MEMORY, memory.clone()),
-            buffers: HandleTable::new(owner, BUFFER, memory.clone()),
-            images: HandleTable::new(owner, IMAGE, memory.clone()),
+            memory: HandleTable::new(owner, MEMORY),
+            buffers: HandleTable::new(owner, BUFFER),
+            images: HandleTable::new(owner, IMAGE),
             heaps: [MockHeap::default(); crate::device::MAX_MEMORY_HEAPS],
             violations: Violations::NONE,
             counts: [0; MockCall::ALL.len()],
@@ -126,7 +124,6 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         };
         Self {
             config,
-            memory,
             state: Mutex::new(state),
             linger: AtomicU32::new(0),
             more: AtomicU64::new(0),
@@ -135,7 +132,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     }
 
     /// Counts a call, and fails if a failure was planted for it.
-    fn begin(&self, call: MockCall, object: u64) -> Result<MutexGuard<'_, MockState<A>>, DeviceError> {
+    fn begin(&self, call: MockCall, object: u64) -> Result<MutexGuard<'_, MockState>, DeviceError> {
         let hook = *locked(&self.hook);
         if let Some(hook) = hook {
             hook(call);
@@ -149,7 +146,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         &self,
         call: MockCall,
         object: SyncedObject,
-        act: impl FnOnce(&mut MockState<A>) -> R,
+        act: impl FnOnce(&mut MockState) -> R,
     ) -> Option<R> {
         let mut state = locked(&self.state);
         match state.users(object).map(|users| core::mem::replace(users, *users + 1)) {
@@ -175,7 +172,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     fn carry(&self, call: MockCall, ranges: &[MappedRange]) -> Result<(), DeviceError> {
         let object = ranges.first().map_or(0, |range| range.memory.as_raw());
         let mut state = self.begin(call, object)?;
-        ranges.iter().try_for_each(|range| state.carry(call, range, &self.memory))
+        ranges.iter().try_for_each(|range| state.carry(call, range))
     }
 
     fn destroy(&self, call: MockCall, name: ResourceHandle) {
@@ -201,7 +198,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
 // SAFETY: numbers of live objects differ, by their index; a mapped pointer is into the object's own block, which is as
 // aligned as any profile's `min_memory_map_alignment` and given back when the object is freed; facts never change;
 // nothing unwinds unless the host allocator does.
-unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<A> {
+unsafe impl DeviceMemory for MockDevice {
     fn properties(&self) -> DeviceProperties<'_> {
         drop(self.begin(MockCall::Properties, 0));
         self.config.properties()
@@ -215,15 +212,14 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     unsafe fn free(&self, memory: MemoryHandle) {
         let number = memory.as_raw();
         drop(self.begin(MockCall::Free, number));
-        self.with_exclusive(MockCall::Free, SyncedObject::Memory(number), |state| state.free(number, &self.memory));
+        self.with_exclusive(MockCall::Free, SyncedObject::Memory(number), |state| state.free(number));
     }
 
     unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
         let number = memory.as_raw();
         drop(self.begin(MockCall::Map, number)?);
-        let mapped = self.with_exclusive(MockCall::Map, SyncedObject::Memory(number), |state| {
-            state.map(number, offset, size, &self.memory)
-        });
+        let mapped =
+            self.with_exclusive(MockCall::Map, SyncedObject::Memory(number), |state| state.map(number, offset, size));
         mapped.unwrap_or(Err(DeviceError::MapFailed))
     }
 
@@ -333,11 +329,11 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     }
 }
 
-impl<A: HostAllocator + Clone + Send + Sync> Drop for MockDevice<A> {
+impl Drop for MockDevice {
     /// Frees all memory, also of objects that were never freed.
     fn drop(&mut self) {
         for mut left in self.state.get_mut().unwrap_or_else(PoisonError::into_inner).memory.drain() {
-            left.backing.free(&self.memory);
+            left.backing.free();
         }
     }
 }

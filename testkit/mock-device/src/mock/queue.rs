@@ -2,23 +2,14 @@
 
 use core::ptr::NonNull;
 
-use alloc_core::HostAllocator;
-
 use super::state::{MockResource, MockState, ResourceInfo};
 use super::violation::{Breach, MockCall};
 use crate::device::BufferUsage;
 
-impl<A: HostAllocator> MockState<A> {
+impl MockState {
     /// Where the device sees a range of a bound buffer that has `usage`; the memory object and the offset into it go
     /// along.
-    fn range(
-        &mut self,
-        buffer: u64,
-        usage: BufferUsage,
-        offset: u64,
-        size: u64,
-        memory: &A,
-    ) -> Option<(NonNull<u8>, u64, u64)> {
+    fn range(&mut self, buffer: u64, usage: BufferUsage, offset: u64, size: u64) -> Option<(NonNull<u8>, u64, u64)> {
         let resource: MockResource = match self.buffers.get(buffer) {
             Ok(resource) => *resource,
             Err(breach) => {
@@ -36,7 +27,7 @@ impl<A: HostAllocator> MockState<A> {
         };
         let at = bound.offset + offset;
         match self.memory.get_mut(bound.memory) {
-            Ok(object) => Some((object.backing.device_at(at, size, memory)?, bound.memory, at)),
+            Ok(object) => Some((object.backing.device_at(at, size)?, bound.memory, at)),
             Err(breach) => {
                 self.breach(breach, MockCall::Queue, bound.memory);
                 None
@@ -44,9 +35,9 @@ impl<A: HostAllocator> MockState<A> {
         }
     }
 
-    pub(super) fn copy(&mut self, from: (u64, u64), to: (u64, u64), size: u64, memory: &A) -> bool {
-        let source = self.range(from.0, BufferUsage::TRANSFER_SRC, from.1, size, memory);
-        let target = self.range(to.0, BufferUsage::TRANSFER_DST, to.1, size, memory);
+    pub(super) fn copy(&mut self, from: (u64, u64), to: (u64, u64), size: u64) -> bool {
+        let source = self.range(from.0, BufferUsage::TRANSFER_SRC, from.1, size);
+        let target = self.range(to.0, BufferUsage::TRANSFER_DST, to.1, size);
         let (Some((source, source_memory, source_at)), Some((target, target_memory, target_at))) = (source, target)
         else {
             return false;
@@ -62,8 +53,8 @@ impl<A: HostAllocator> MockState<A> {
         true
     }
 
-    pub(super) fn fill(&mut self, buffer: u64, offset: u64, size: u64, byte: u8, memory: &A) -> bool {
-        let Some((first, ..)) = self.range(buffer, BufferUsage::TRANSFER_DST, offset, size, memory) else {
+    pub(super) fn fill(&mut self, buffer: u64, offset: u64, size: u64, byte: u8) -> bool {
+        let Some((first, ..)) = self.range(buffer, BufferUsage::TRANSFER_DST, offset, size) else {
             return false;
         };
         // SAFETY: `range`: so many bytes of a live memory object, which the host does not touch meanwhile (valid
@@ -72,9 +63,9 @@ impl<A: HostAllocator> MockState<A> {
         true
     }
 
-    pub(super) fn read(&mut self, buffer: u64, offset: u64, into: &mut [u8], memory: &A) -> bool {
+    pub(super) fn read(&mut self, buffer: u64, offset: u64, into: &mut [u8]) -> bool {
         let size = into.len() as u64;
-        let Some((first, ..)) = self.range(buffer, BufferUsage::TRANSFER_SRC, offset, size, memory) else {
+        let Some((first, ..)) = self.range(buffer, BufferUsage::TRANSFER_SRC, offset, size) else {
             return false;
         };
         // SAFETY: `range`: so many bytes of a live memory object; `into` is borrowed alone, so it is not the device's.

@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use alloc_core::HostAllocator;
-
 use super::memory::UNKNOWN;
 use super::state::{MockBinding, MockResource, MockState, ResourceInfo};
 use super::violation::{Breach, MockCall};
@@ -16,7 +14,7 @@ const SPARSE: u32 = 0b111;
 /// `VK_IMAGE_CREATE_DISJOINT_BIT`.
 const DISJOINT: u32 = 1 << 9;
 
-impl<A: HostAllocator> MockState<A> {
+impl MockState {
     pub(super) fn create_buffer(&mut self, info: &BufferInfo) -> Result<u64, DeviceError> {
         let device = self.config.properties();
         let address = info.usage.contains(BufferUsage::SHADER_DEVICE_ADDRESS);

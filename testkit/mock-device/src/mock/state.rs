@@ -4,8 +4,6 @@
 
 use core::time::Duration;
 
-use alloc_core::HostAllocator;
-
 use super::backing::MockBacking;
 use super::fault::MockFaults;
 use super::handle_table::HandleTable;
@@ -20,11 +18,11 @@ pub(super) const MEMORY: u8 = 1;
 pub(super) const BUFFER: u8 = 2;
 pub(super) const IMAGE: u8 = 3;
 
-pub(super) struct MockState<A: HostAllocator> {
+pub(super) struct MockState {
     pub(super) config: MockConfig,
-    pub(super) memory: HandleTable<MockMemoryState, A>,
-    pub(super) buffers: HandleTable<MockResource, A>,
-    pub(super) images: HandleTable<MockResource, A>,
+    pub(super) memory: HandleTable<MockMemoryState>,
+    pub(super) buffers: HandleTable<MockResource>,
+    pub(super) images: HandleTable<MockResource>,
     pub(super) heaps: [MockHeap; MAX_MEMORY_HEAPS],
     pub(super) violations: Violations,
     /// Calls of each entry point.
@@ -92,7 +90,7 @@ pub(super) struct MockBinding {
     pub(super) after: Option<ResourceHandle>,
 }
 
-impl<A: HostAllocator> MockState<A> {
+impl MockState {
     pub(super) fn breach(&mut self, breach: Breach, call: MockCall, object: u64) {
         self.violations.note(Violation { breach, call, object });
     }

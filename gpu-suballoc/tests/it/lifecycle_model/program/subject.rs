@@ -4,7 +4,7 @@ use super::*;
 
 use debug_guard::Fault as HostFault;
 
-pub type Mock = MockDevice<FromGlobalAlloc<System>>;
+pub type Mock = MockDevice;
 type Own = DeviceContext<SubjectDriver, SubjectShader, ()>;
 pub type Table = ContextTable<SubjectDriver, SubjectShader, ()>;
 type Numbers = Arc<Mutex<BTreeSet<u64>>>;
@@ -191,7 +191,7 @@ impl LifecycleSubject {
                 let mock = there.unwrap_or_else(|| {
                     let profile = [MockProfile::Lavapipe, MockProfile::Nvidia, MockProfile::IntelUma]
                         [(handles.device % 3) as usize];
-                    let mock = Arc::new(MockDevice::new(profile, FromGlobalAlloc::SYSTEM));
+                    let mock = Arc::new(MockDevice::new(profile));
                     let hook = AROUND.get().map(|around| {
                         &*Box::leak(Box::new(move |call| {
                             // Its facts never change: nothing is under way where they are asked for.

@@ -13,7 +13,7 @@ pub mod subject;
 mod wrong;
 
 use again::*;
-use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
+use alloc_core::HostAllocator;
 use debug_guard::FailingAllocator;
 use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, Lifetime,
@@ -22,7 +22,6 @@ use gpu_suballoc::{
 };
 use mock_device::*;
 use model::*;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr;

@@ -188,7 +188,17 @@ impl RegionModel {
                 }
                 (entry.facts.memory, entry.facts.buffer) = (to.memory.as_raw(), buffer);
                 entry.facts.offset = to.offset + (entry.facts.offset - old.offset);
-                subject.allocator().refresh(&mut entry.region).unwrap();
+                let (gpu, moved) = (subject.allocator(), &mut entry.region);
+                let asked = [
+                    gpu.crop(moved, 0, 1, 1).map(drop),
+                    gpu.map(moved).map(drop),
+                    gpu.flush(moved, 0, 1),
+                    gpu.invalidate(moved, 0, 1),
+                ];
+                assert_eq!(asked, [Err(Moved.into()); 4], "before it is refreshed");
+                let refused = moved.buffer().map_or(NoBuffer, |_| Moved);
+                assert_eq!(gpu.descriptor(moved, 4, DescriptorUse::Storage).err(), Some(refused));
+                gpu.refresh(moved).unwrap();
                 assert_eq!(subject.facts(&entry.region), entry.facts, "after a move");
                 assert_eq!(subject.facts_by_id(entry.id), Ok(entry.facts), "after a move");
                 // Of what is no buffer the contents are the user's to copy.

@@ -5,7 +5,7 @@ use super::*;
 use debug_guard::Fault as HostFault;
 
 pub type Host = FailingAllocator<RecordingAllocator>;
-pub type Device = MockDevice<Lazy>;
+pub type Device = MockDevice;
 type Allocator = GpuAllocator<&'static Device, &'static Host>;
 
 /// The application's memory object has so many bytes, and two buffers of this size in it.
@@ -119,47 +119,6 @@ pub struct Piece {
     pub is_hole: bool,
 }
 
-/// Memory that the kernel gives page by page: mock devices have large blocks, of which little is touched.
-#[derive(Clone, Copy, Debug)]
-pub struct Lazy;
-
-impl Lazy {
-    /// With room to align, and for the address in front.
-    fn layout(layout: Layout) -> Layout {
-        Layout::from_size_align(layout.size() + layout.align().max(16), 16).expect("less than the address space")
-    }
-}
-
-// SAFETY: blocks are the system's, aligned within; in front of each stands where it begins.
-unsafe impl HostAllocator for Lazy {
-    fn traits(&self) -> AllocatorTraits {
-        AllocatorTraits::new()
-    }
-
-    fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: not empty.
-        let first = NonNull::new(unsafe { alloc_zeroed(Self::layout(layout)) }).ok_or(AllocError)?;
-        let address = first.addr().get();
-        let skip = (address + 16).next_multiple_of(layout.align().max(16)) - address;
-        // SAFETY: at most the alignment was added.
-        let block = unsafe { first.add(skip) };
-        // SAFETY: at least 16 bytes are in front.
-        let front = unsafe { block.cast::<NonNull<u8>>().sub(1) };
-        // SAFETY: aligned to 16 less the pointer's own size.
-        unsafe { front.write(first) };
-        Ok(block)
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
-        // SAFETY: written when the block was given.
-        let front = unsafe { block.cast::<NonNull<u8>>().sub(1) };
-        // SAFETY: written when the block was given.
-        let first = unsafe { front.read() };
-        // SAFETY: the system's, with the layout it was taken with.
-        unsafe { dealloc(first.as_ptr(), Self::layout(layout)) };
-    }
-}
-
 /// The allocator and what is below it; all on the heap, so that regions of it need no lifetime.
 pub struct RegionSubject {
     allocator: Option<Box<Allocator>>,
@@ -194,7 +153,7 @@ impl RegionSubject {
         let way = shape / 6 % 8;
         let host =
             NonNull::from(Box::leak(Box::new(FailingAllocator::new(RecordingAllocator::system(), HostFault::Never))));
-        let device = NonNull::from(Box::leak(Box::new(MockDevice::new(profile, Lazy))));
+        let device = NonNull::from(Box::leak(Box::new(MockDevice::new(profile))));
         // SAFETY: on the heap until this ends, which is after its allocator.
         let host_ref: &'static Host = unsafe { host.as_ref() };
         // SAFETY: on the heap until this ends, which is after its allocator.
@@ -339,6 +298,16 @@ impl RegionSubject {
     pub fn facts(&self, region: &Region) -> RegionFacts {
         let info = self.allocator().info(region.id()).unwrap();
         assert_eq!(region.ownership(), info.ownership);
+        if info.ownership == Ownership::Owned {
+            self.check_object(region, &info);
+        }
+        if region.buffer().is_some() && region.copy_offset() % 4 == 0 {
+            let alignment = self.mock().properties().limits.min_storage_buffer_offset_alignment;
+            let told = self.allocator().descriptor(region, 4, DescriptorUse::Storage).unwrap();
+            let (start, end) = (told.offset + told.index * 4, told.offset + told.range);
+            assert_eq!((Some(told.buffer), start, end - start), (region.buffer(), region.copy_offset(), region.size()));
+            assert!(told.offset % alignment == 0 && told.index * 4 < alignment, "{told:?}");
+        }
         RegionFacts {
             class: class(&info),
             memory: region.memory().map_or(0, MemoryHandle::as_raw),
@@ -347,6 +316,20 @@ impl RegionSubject {
             size: region.size(),
             memory_type: region.memory_type().unwrap_or(0),
             buffer: region.buffer(),
+        }
+    }
+
+    /// What is told of its memory object is what the device was asked for.
+    fn check_object(&self, region: &Region, info: &RegionInfo) {
+        let (size, memory_type) = self.memory(region.memory().expect("its own").as_raw()).expect("live");
+        assert_eq!((region.memory_type(), info.memory_size), (Some(memory_type), Some(size)));
+        let properties = Some(self.mock().properties().types[memory_type as usize].properties);
+        assert_eq!([region.memory_properties(), info.memory_properties], [properties; 2]);
+        assert_eq!(region.is_dedicated(), info.placement == RangePlacement::Dedicated);
+        if region.is_dedicated() {
+            assert_eq!((region.offset(), info.reserved), (0, size));
+        } else {
+            assert!(info.reserved % 256 == 0 && (region.size()..=size).contains(&info.reserved), "{info:?}");
         }
     }
 

@@ -8,7 +8,7 @@ pub mod subject;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
 use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::{DeviceGroup, group::*};
+use gpu_suballoc::{DeviceGroup, RegionId, group::*};
 use std::alloc::System;
 use std::cell::Cell;
 use std::collections::BTreeMap;

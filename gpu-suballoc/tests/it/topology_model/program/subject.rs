@@ -11,6 +11,8 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 #[derive(Default)]
 struct SubjectCard {
+    /// Of its regions.
+    tag: u32,
     seat: MembershipCell,
     says: Cell<DeviceSpec>,
     refuses: Cell<Option<Question>>,
@@ -54,6 +56,10 @@ impl GroupDevice for SharedTopology {
         let link = (self.0.says.get().link + other.0.says.get().link) % 8;
         edge.link = LINKS[usize::from(link)];
         Ok(())
+    }
+
+    fn region_tag(&self) -> Option<u32> {
+        Some(self.0.tag)
     }
 }
 
@@ -121,7 +127,7 @@ impl TopologySubject {
     /// Eighty devices in no group.
     pub fn new() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let cards = (0..80).map(|_| SharedTopology(Rc::default())).collect();
+        let cards = (0..80).map(|tag| SharedTopology(Rc::new(SubjectCard { tag, ..SubjectCard::default() }))).collect();
         Self { groups: [const { None }; 4], cards, _alone: alone }
     }
 
@@ -190,7 +196,16 @@ impl TopologySubject {
 
     pub fn edge(&self, group: usize, from: usize, to: usize) -> Option<EdgeSeen> {
         let seat = |device: usize| self.cards[device].0.seat.membership();
-        let edge = self.groups[group].as_ref()?.edge(seat(from)?, seat(to)?)?;
+        let group = self.groups[group].as_ref()?;
+        let is_its_own = |there: &SharedTopology| Rc::ptr_eq(&there.0, &self.cards[from].0);
+        let owner = group.devices().iter().position(is_its_own);
+        assert_eq!(group.owner_of(RegionId::from_raw([from as u32, 0, 0, 1])), owner);
+        let (count, edge) = (group.devices().len(), group.edge(seat(from)?, seat(to)?));
+        for outside in [(0, count), (count, 0), (usize::MAX, 0), (usize::MAX / 2 + 1, 0)] {
+            assert_eq!(group.edge_between(outside.0, outside.1), None, "{outside:?}");
+        }
+        let edge = edge?;
+        assert_eq!(group.edge_between(seat(from)?.index, seat(to)?.index), Some(edge));
         Some(EdgeSeen {
             modes: [edge.wait, edge.signal, edge.read, edge.write].map(|mode| mode as u8),
             flags: bits(&FLAGS, |flag| edge.flags.contains(flag)),

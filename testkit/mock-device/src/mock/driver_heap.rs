@@ -1,12 +1,16 @@
 //! Where the mock device has its own memory from, as a driver would: the C library's heap, with a word that says so.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use alloc_core::FromGlobalAlloc;
+use core::alloc::{GlobalAlloc, Layout};
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::alloc::System;
 
-/// The mock's own heap.
-pub struct DriverHeap;
+pub(super) struct DriverHeap;
 
-/// How many calls of it are under way.
+// SAFETY: the system's heap, whose blocks outlive every value.
+pub(super) static HEAP: FromGlobalAlloc<DriverHeap> = unsafe { FromGlobalAlloc::new(DriverHeap) };
+
+/// How many requests of devices for memory of their own are under way.
 pub static IN_DRIVER: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: the system's, as it is.
