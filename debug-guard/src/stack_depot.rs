@@ -69,7 +69,7 @@ impl<A: HostAllocator> StackDepot<A> {
             front: 0,
             command: Some(&command),
         };
-        let SiteId(id) = self.sites.note(&self.memory, &requester, Stacks::Full);
+        let SiteId(id) = self.sites.note(Some(&self.memory), &requester, Stacks::Full);
         NonZeroU32::new(id).map(StackId)
     }
 

@@ -97,29 +97,28 @@ impl Sites {
         self.arena.close(memory);
     }
 
-    /// It may allocate; 0 if that is refused.
+    /// 0 without room. Without `memory`, for a free, it allocates nothing.
     #[inline]
-    pub(crate) fn note(&self, memory: &dyn HostAllocator, requester: &RequesterInfo<'_>, stacks: Stacks) -> SiteId {
+    pub(crate) fn note(
+        &self,
+        memory: Option<&dyn HostAllocator>,
+        requester: &RequesterInfo<'_>,
+        stacks: Stacks,
+    ) -> SiteId {
         if stacks == Stacks::Off && requester.is_anonymous() {
             return SiteId::ANONYMOUS;
         }
-        let room = keep(stacks);
-        if self.arena.room() < 2 * room {
-            self.arena.grow(2 * room, memory);
-        }
+        let room = memory.map_or(0, |memory| {
+            let room = keep(stacks);
+            if self.arena.room() < 2 * room {
+                self.arena.grow(2 * room, memory);
+            }
+            room
+        });
         self.walked(requester, stacks, room)
     }
 
-    /// Allocates nothing; 0 without room.
-    #[inline]
-    pub(crate) fn note_free(&self, requester: &RequesterInfo<'_>, stacks: Stacks) -> SiteId {
-        if stacks == Stacks::Off && requester.is_anonymous() {
-            return SiteId::ANONYMOUS;
-        }
-        self.walked(requester, stacks, 0)
-    }
-
-    /// Not inlined: both callers have the same frames.
+    /// Not inlined: all callers have the same frames.
     #[inline(never)]
     fn walked(&self, requester: &RequesterInfo<'_>, stacks: Stacks, keep: usize) -> SiteId {
         let from = thread_stack::read_registers();
@@ -325,7 +324,7 @@ impl SiteRequest<'_> {
 fn key(who: u64, start: WalkStart) -> u64 {
     let Bounds { mark, top, .. } = start.bounds;
     let end = if mark == 0 { top } else { mark };
-    requester::mix(who, end.wrapping_sub(start.from.stack) as u64)
+    who.wrapping_add(end.wrapping_sub(start.from.stack) as u64 / 16)
 }
 
 #[inline(always)]

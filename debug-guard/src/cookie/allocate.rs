@@ -68,7 +68,7 @@ impl Cookies {
         Ok(unsafe { base.add(plan.front) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn place<A: HostAllocator>(
         &self,
         memory: &A,

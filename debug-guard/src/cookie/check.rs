@@ -104,9 +104,10 @@ impl Cookies {
         self.quarantine.waiting()
     }
 
-    pub(super) fn listed(&self, start: usize, header: Option<Header>) -> Option<(&CookieRecord, HeaderWords)> {
-        let here =
-            |record: &CookieRecord| record.live().filter(|listed| listed.start == start).map(|listed| listed.words);
+    pub(super) fn listed(&self, start: usize, header: Option<Header>) -> Option<(&CookieRecord, Header)> {
+        let here = |record: &CookieRecord| {
+            record.live().filter(|listed| listed.start == start).map(|listed| (listed.words, listed.sum))
+        };
         // An undamaged header names the record.
         let near = header.and_then(|(words, _)| self.table.record(words.token()));
         let near = near.and_then(|record| Some((record, here(record)?)));

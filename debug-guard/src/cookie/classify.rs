@@ -82,7 +82,7 @@ impl Cookies {
     fn validate_with_header(&self, address: usize, header: Option<Header>) -> Result<Known, GuardFinding> {
         let live = self.live(address, header);
         live.or_else(|| self.listed(address, header))
-            .map(|(_, words)| words.known(address, BlockState::Live, BlockMark::default()))
+            .map(|(_, (words, _))| words.known(address, BlockState::Live, BlockMark::default()))
             .ok_or_else(|| self.classify_bad_free(address, header))
     }
 

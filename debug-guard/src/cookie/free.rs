@@ -3,7 +3,7 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use alloc_core::HostAllocator;
 
 use super::Cookies;
-use super::layout::{HeaderWords, Stage, plan};
+use super::layout::{Stage, plan};
 use super::memory::{Header, peek_freed, poison, write_sum};
 use super::quarantine::Quarantine;
 use super::record::{CookieRecord, Life, Listed};
@@ -32,11 +32,12 @@ impl Cookies {
         // SAFETY: the free contract.
         let header = unsafe { peek_freed(address) };
         let live = self.live(address, header);
-        let Some((record, words)) = live.or_else(|| self.listed(address, header)) else {
+        let is_sound = live.is_some();
+        let Some((record, (words, sum))) = live.or_else(|| self.listed(address, header)) else {
             found(self.classify_bad_free(address, header));
             return None;
         };
-        let (size, sum) = (words.size(), self.keys.sum(address, words, Stage::Live));
+        let size = words.size();
         let number = self.quarantine.number(words);
         let shard = self.quarantine.shard(number).lock();
         if !record.is(address, words) {
@@ -51,7 +52,7 @@ impl Cookies {
             let block = words.known(address, BlockState::Live, BlockMark::default());
             request.mismatches(block).for_each(&mut *found);
         }
-        if header != Some((words, sum)) || !self.is_whole(address, words, sum) {
+        if !is_sound || !self.is_whole(address, words, sum) {
             let damage = self.mend(address, words, sum);
             damage.into_iter().flatten().for_each(&mut *found);
         }
@@ -119,10 +120,10 @@ impl Cookies {
     }
 
     #[inline(always)]
-    pub(super) fn live(&self, address: usize, header: Option<Header>) -> Option<(&CookieRecord, HeaderWords)> {
+    pub(super) fn live(&self, address: usize, header: Option<Header>) -> Option<(&CookieRecord, Header)> {
         let (words, sum) = header?;
         let record = self.table.record(words.token())?;
-        (record.lives(address) && self.keys.sum(address, words, Stage::Live) == sum).then_some((record, words))
+        (record.lives(address) && self.keys.sum(address, words, Stage::Live) == sum).then_some((record, (words, sum)))
     }
 
     /// A block that was in quarantine is verified for `late`.

@@ -114,12 +114,11 @@ impl HeaderWords {
         (self.0[0] >> SIZE_BITS & 63) <= GRANULE.trailing_zeros() as u64 && !self.header_only()
     }
 
-    /// The allocator behind was asked for as many bytes, in this scope. Both are plain.
+    /// The allocator behind was asked for as many bytes, in this scope, and both are plain: this block is.
     #[inline(always)]
     pub(super) fn serves(self, other: Self) -> bool {
         tail_stop(self.size()) == tail_stop(other.size())
             && self.0[0] >> SCOPE_AT == other.0[0] >> SCOPE_AT
-            && self.is_plain()
             && other.is_plain()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   shard 0: large blocks         free --> last .. first --too many, or too many bytes--> spare, if intact --> the next of its layout
-//!   shards 1 to 15: by thread                                    \                           \ another one comes
+//!   shards 1 to 16: by thread                                    \                           \ another one comes
 //!                                                                 verified, released          released
 //! ```
 //! The lists go through the records: a free allocates nothing, and a damaged header loses nothing. The shards in use
@@ -16,9 +16,9 @@ use super::record::CookieRecord;
 use super::table::{CookieTable, NONE};
 use crate::os::lock::{Abandoned, ForkSafeMutex};
 
-const SHARDS: usize = 16;
+const SHARDS: usize = 17;
 
-/// One thread's part, and that of every fifteenth one.
+/// One thread's part, and that of every sixteenth one.
 #[derive(Debug)]
 pub(super) struct Shard {
     unused: u32,

@@ -41,14 +41,15 @@ impl GuardState {
     ) -> BlockMark {
         // First: a new thread gets the signals unblocked that the walk of a broken stack may raise.
         let thread = os::thread_id();
-        let site = self.sites.as_ref().map(|sites| sites.note(memory, requester, stacks)).unwrap_or_default();
+        let site = self.sites.as_ref().map(|sites| sites.note(Some(memory), requester, stacks)).unwrap_or_default();
         BlockMark { site, thread, serial: serial::next() }
     }
 
     #[inline]
     pub(super) fn mark_of_free(&self, requester: &RequesterInfo<'_>) -> BlockMark {
         let thread = os::thread_id();
-        let site = self.sites.as_ref().map(|sites| sites.note_free(requester, self.options.stacks)).unwrap_or_default();
+        let site =
+            self.sites.as_ref().map(|sites| sites.note(None, requester, self.options.stacks)).unwrap_or_default();
         BlockMark { site, thread, serial: serial::reached() }
     }
 }

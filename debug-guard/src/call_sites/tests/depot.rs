@@ -26,10 +26,10 @@ fn what_was_noted_can_be_read_when_the_name_is_gone() {
             front: 16,
             command: command.as_ref(),
         };
-        let id = sites.note(&memory, &who, Stacks::Off);
-        assert_eq!(sites.note(&memory, &who, Stacks::Off), id);
-        assert_eq!(sites.note_free(&who, Stacks::Off), id);
-        assert_ne!(sites.note(&memory, &RequesterInfo { front: 0, ..who }, Stacks::Off), id);
+        let id = sites.note(Some(&memory), &who, Stacks::Off);
+        assert_eq!(sites.note(Some(&memory), &who, Stacks::Off), id);
+        assert_eq!(sites.note(None, &who, Stacks::Off), id);
+        assert_ne!(sites.note(Some(&memory), &RequesterInfo { front: 0, ..who }, Stacks::Off), id);
         id
     };
     let view = sites.get(id).expect("it was noted");
@@ -49,7 +49,7 @@ fn a_number_that_is_no_site_is_nothing() {
     let count = if cfg!(miri) { 10 } else { 300 };
     let names: Vec<String> = (0..count).map(|n| std::format!("context {n}")).collect();
     let ids: HashMap<u32, &str> =
-        names.iter().map(|name| (sites.note(&memory, &who(name), Stacks::Off).0, name.as_str())).collect();
+        names.iter().map(|name| (sites.note(Some(&memory), &who(name), Stacks::Off).0, name.as_str())).collect();
     assert_eq!(ids.len(), count);
     let last = u32::try_from(sites.arena.bytes() / 16).unwrap();
     let step = if cfg!(miri) { 37 } else { 1 };
@@ -76,10 +76,10 @@ fn a_free_takes_no_memory_and_finds_room_that_allocations_kept() {
     let mut noted = 0;
     for round in 0..4 {
         // An allocation brings the room; from then on only frees.
-        assert_ne!(sites.note(&memory, &who(&names.next().unwrap()), Stacks::Off), SiteId(0));
+        assert_ne!(sites.note(Some(&memory), &who(&names.next().unwrap()), Stacks::Off), SiteId(0));
         let (requests, lost) = (memory.requests(), sites.lost());
         let mut got = 0;
-        while sites.note_free(&who(&names.next().unwrap()), Stacks::Off) != SiteId(0) {
+        while sites.note(None, &who(&names.next().unwrap()), Stacks::Off) != SiteId(0) {
             got += 1;
         }
         assert!(got >= 60, "round {round}: room for {got} only");
@@ -87,7 +87,7 @@ fn a_free_takes_no_memory_and_finds_room_that_allocations_kept() {
         assert_eq!(memory.requests(), requests, "a free asked for memory");
         assert_eq!(sites.lost(), lost + 1);
         let first = std::format!("owner {:0190}", 0);
-        assert_eq!(sites.note_free(&who(&first), Stacks::Off), sites.note(&memory, &who(&first), Stacks::Off));
+        assert_eq!(sites.note(None, &who(&first), Stacks::Off), sites.note(Some(&memory), &who(&first), Stacks::Off));
     }
     assert_eq!(sites.count(), noted);
     sites.close(&memory);
@@ -102,14 +102,15 @@ fn without_memory_sites_are_lost_and_counted_and_later_there_again() {
     let mut sites = depot(&memory);
     memory.arm(Fault::From(0));
     let names: Vec<String> = (0..250).map(|n| std::format!("owner {n:0190}")).collect();
-    let ids: Vec<SiteId> = names.iter().map(|name| sites.note(&memory, &who(name), Stacks::Off)).collect();
+    let ids: Vec<SiteId> = names.iter().map(|name| sites.note(Some(&memory), &who(name), Stacks::Off)).collect();
     let lost = ids.iter().filter(|id| **id == SiteId(0)).count();
     assert!(lost > 0 && lost < 250, "{lost}");
     assert_eq!(sites.lost(), lost as u64);
-    assert_ne!(sites.note_free(&who("somebody else"), Stacks::Off), SiteId(0), "room was kept for frees");
+    let as_long = std::format!("owner {:0190}", 250);
+    assert_ne!(sites.note(None, &who(&as_long), Stacks::Off), SiteId(0), "room was kept for frees");
     assert!(memory.refused() < 2 * lost as u64 + 2, "{} requests for {lost} sites", memory.refused());
     memory.disarm();
-    let again: Vec<SiteId> = names.iter().map(|name| sites.note(&memory, &who(name), Stacks::Off)).collect();
+    let again: Vec<SiteId> = names.iter().map(|name| sites.note(Some(&memory), &who(name), Stacks::Off)).collect();
     assert!(!again.contains(&SiteId(0)));
     assert!(ids.iter().zip(&again).all(|(id, again)| *id == SiteId(0) || id == again));
     sites.close(&memory);
@@ -121,7 +122,7 @@ fn a_depot_stays_below_its_limit() {
     let memory = memory();
     let mut sites = Sites::with_limit(&memory, 100 * 1024).unwrap();
     for n in 0..250 {
-        sites.note(&memory, &who(&std::format!("owner {n:0190}")), Stacks::Off);
+        sites.note(Some(&memory), &who(&std::format!("owner {n:0190}")), Stacks::Off);
     }
     assert!(sites.lost() > 0);
     assert_eq!(memory.live_bytes(), 64 * 1024);
@@ -137,7 +138,7 @@ fn threads_agree_on_sites() {
         let each = |_| {
             scope.spawn(|| {
                 (0..count)
-                    .map(|n| sites.note(&memory, &who(&std::format!("owner {n}")), Stacks::Off))
+                    .map(|n| sites.note(Some(&memory), &who(&std::format!("owner {n}")), Stacks::Off))
                     .collect::<Vec<_>>()
             })
         };
@@ -156,11 +157,11 @@ fn a_request_of_which_nothing_is_known_takes_no_room() {
     let memory = memory();
     let mut sites = depot(&memory);
     let anonymous = who("");
-    let both = [sites.note(&memory, &anonymous, Stacks::Off), sites.note_free(&anonymous, Stacks::Off)];
+    let both = [sites.note(Some(&memory), &anonymous, Stacks::Off), sites.note(None, &anonymous, Stacks::Off)];
     assert_eq!((both, sites.count()), ([SiteId::ANONYMOUS; 2], 0));
     assert_eq!(sites.get(SiteId::ANONYMOUS), Some(SiteView::default()));
     let in_front = RequesterInfo { front: 16, ..anonymous };
-    let id = sites.note(&memory, &in_front, Stacks::Off);
+    let id = sites.note(Some(&memory), &in_front, Stacks::Off);
     assert_eq!(sites.get(id).expect("noted").front, 16);
     let mut tally = sites.tally().expect("nobody else is at it");
     for id in [id, SiteId::ANONYMOUS, SiteId(0)] {

@@ -163,7 +163,7 @@ fn frame_pointers_end_in_the_driver_and_the_unwinder_goes_through() {
         let before = walks();
         for _ in 0..10 {
             driver.command(astray, &mut |mark| {
-                ids.push(sites.note(&memory, &RequesterInfo { command: Some(&mark), ..who("x") }, Stacks::Full));
+                ids.push(sites.note(Some(&memory), &RequesterInfo { command: Some(&mark), ..who("x") }, Stacks::Full));
             });
         }
         assert!(ids.windows(2).all(|two| two[0] == two[1]));
@@ -189,7 +189,7 @@ fn fast_stacks_through_a_driver_are_short_and_few() {
     for astray in [false, true] {
         for _ in 0..100 {
             driver.command(astray, &mut |mark| {
-                sites.note(&memory, &RequesterInfo { command: Some(&mark), ..who("x") }, Stacks::Fast);
+                sites.note(Some(&memory), &RequesterInfo { command: Some(&mark), ..who("x") }, Stacks::Fast);
             });
         }
     }
@@ -210,7 +210,7 @@ fn through(driver: &SiteDriver, astray: bool) -> (Vec<usize>, bool) {
     for _ in 0..10 {
         driver.command(astray, &mut |mark| {
             let who = RequesterInfo { command: Some(&mark), ..who("x") };
-            ids.push(sites.note(&memory, &who, Stacks::Full));
+            ids.push(sites.note(Some(&memory), &who, Stacks::Full));
         });
     }
     assert!(ids.windows(2).all(|two| two[0] == two[1]));

@@ -44,7 +44,7 @@ fn full_stacks_end_at_the_command() {
     let note = |levels| {
         issue("vkCreateBuffer", |mark| {
             let who = RequesterInfo { command: Some(&mark), ..who("x") };
-            deeper(levels, &mut || sites.note(&memory, &who, Stacks::Full))
+            deeper(levels, &mut || sites.note(Some(&memory), &who, Stacks::Full))
         })
     };
     let (three, five) = (note(3), note(5));
@@ -64,7 +64,7 @@ fn without_a_command_full_stacks_reach_the_first_frame_of_the_thread() {
     let memory = memory();
     let mut sites = depot(&memory);
     let id = std::thread::scope(|scope| {
-        scope.spawn(|| sites.note(&memory, &who("x"), Stacks::Full)).join().expect("no panic")
+        scope.spawn(|| sites.note(Some(&memory), &who("x"), Stacks::Full)).join().expect("no panic")
     });
     let view = sites.get(id).expect("noted");
     assert!(view.whole && view.frames.len() > 4, "{view:x?}");
@@ -79,7 +79,7 @@ fn a_stack_is_unwound_once_and_known_again() {
         issue("vkCreateBuffer", |mark| {
             let who = RequesterInfo { command: Some(&mark), ..who("x") };
             deeper(levels, &mut || {
-                if free { sites.note_free(&who, Stacks::Full) } else { sites.note(&memory, &who, Stacks::Full) }
+                if free { sites.note(None, &who, Stacks::Full) } else { sites.note(Some(&memory), &who, Stacks::Full) }
             })
         })
     };
@@ -89,6 +89,17 @@ fn a_stack_is_unwound_once_and_known_again() {
     for (n, id) in first.iter().enumerate() {
         assert_eq!(first[n % 16], *id);
     }
+    sites.close(&memory);
+}
+
+#[test]
+fn requesters_at_one_place_are_told_apart_when_their_stack_is_known() {
+    let memory = memory();
+    let mut sites = depot(&memory);
+    let note = |name: &str| deeper(3, &mut || sites.note(Some(&memory), &who(name), Stacks::Full));
+    let ids: Vec<SiteId> = (0..6).map(|n| note(["x", "y"][n % 2])).collect();
+    assert_eq!((sites.count(), ids[0] == ids[1]), (2, false));
+    assert!(ids.chunks(2).all(|both| *both == ids[..2]), "{ids:?}");
     sites.close(&memory);
 }
 
@@ -121,7 +132,7 @@ fn more_stacks_of_one_depth_than_are_kept_at_hand_are_told_apart() {
         issue("vkA", |mark| {
             branch(&ways, &mut || {
                 let who = RequesterInfo { command: Some(&mark), ..who("x") };
-                sites.note(&memory, &who, Stacks::Full)
+                sites.note(Some(&memory), &who, Stacks::Full)
             })
         })
     };
@@ -158,7 +169,7 @@ fn a_known_stack_still_ends_at_the_command() {
                             mark.stack = 0;
                         }
                         let who = RequesterInfo { command: Some(&mark), ..who("x") };
-                        deeper(2, &mut || sites.note(&memory, &who, Stacks::Full))
+                        deeper(2, &mut || sites.note(Some(&memory), &who, Stacks::Full))
                     })
                 })
             })
@@ -179,11 +190,11 @@ fn a_site_that_the_unwinder_asks_for_has_no_stack() {
     let mut sites = depot(&memory);
     let mut id = SiteId(0);
     let before = walks();
-    let ran = thread_stack::with(|local| local.once(|| id = sites.note(&memory, &who("malloc"), Stacks::Full)));
+    let ran = thread_stack::with(|local| local.once(|| id = sites.note(Some(&memory), &who("malloc"), Stacks::Full)));
     assert!(ran.is_some());
     assert!(sites.get(id).expect("noted").frames.is_empty(), "the unwinder does not run within itself");
     assert_eq!(walks(), before);
-    let outside = sites.note(&memory, &who("malloc"), Stacks::Full);
+    let outside = sites.note(Some(&memory), &who("malloc"), Stacks::Full);
     assert!(sites.get(outside).expect("noted").frames.len() > 4);
     sites.close(&memory);
 }
@@ -200,7 +211,7 @@ fn threads_walk_their_own_stacks() {
                     for stacks in [Stacks::Fast, Stacks::Full] {
                         let id = issue("vkA", |mark| {
                             let who = RequesterInfo { command: Some(&mark), ..who("x") };
-                            deeper(n % 13, &mut || sites.note(&memory, &who, stacks))
+                            deeper(n % 13, &mut || sites.note(Some(&memory), &who, stacks))
                         });
                         let view = sites.get(id).expect("noted");
                         assert!(view.whole || stacks == Stacks::Fast, "{view:x?}");
@@ -222,7 +233,7 @@ fn fast_stacks_are_the_unwinders_where_there_are_frame_pointers() {
     let [fast, full] = [Stacks::Fast, Stacks::Full].map(|stacks| {
         issue("vkA", |mark| {
             let who = RequesterInfo { command: Some(&mark), ..who("x") };
-            deeper(6, &mut || sites.note(&memory, &who, stacks))
+            deeper(6, &mut || sites.note(Some(&memory), &who, stacks))
         })
     });
     let (fast, full) = (sites.get(fast).expect("noted"), sites.get(full).expect("noted"));
