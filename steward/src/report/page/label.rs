@@ -42,15 +42,6 @@ pub(super) fn tick(bytes: u64) -> String {
     }
 }
 
-/// Cuts `text` to `width` units with characters of `wide` units; none if fewer than three fit.
-pub(super) fn fitted(text: &str, width: f64, wide: f64) -> Option<String> {
-    let room = if width > 0.0 { (width / wide) as usize } else { 0 };
-    if text.chars().count() <= room {
-        return Some(text.to_owned());
-    }
-    (room >= 4).then(|| text.chars().take(room - 1).chain(['\u{2026}']).collect())
-}
-
 pub(super) fn unit(number: f64) -> String {
     let text = format!("{number:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -94,7 +85,7 @@ pub(super) mod filters {
 
 #[cfg(test)]
 mod tests {
-    use super::{cell, fitted, grouped, tick};
+    use super::{cell, grouped, tick};
 
     #[test]
     fn digits_come_in_threes() {
@@ -124,15 +115,5 @@ mod tests {
         for (bytes, text) in cases {
             assert_eq!(tick(bytes), text);
         }
-    }
-
-    #[test]
-    fn names_are_cut_where_they_do_not_fit() {
-        assert_eq!(fitted("VkBuffer", 80.0, 10.0).as_deref(), Some("VkBuffer"));
-        assert_eq!(fitted("VkBuffer", 79.0, 10.0).as_deref(), Some("VkBuff\u{2026}"));
-        assert_eq!(fitted("VkBuffer", 39.0, 10.0), None);
-        assert_eq!(fitted("Vk", 20.0, 10.0).as_deref(), Some("Vk"));
-        assert_eq!(fitted("", -5.0, 10.0).as_deref(), Some(""));
-        assert_eq!(fitted("\u{1f980}\u{1f980}", -5.0, 10.0), None);
     }
 }
