@@ -7,7 +7,7 @@ use alloc_core::Scope;
 
 use super::pairing::PairedNames;
 use super::{Part, Unit};
-use vk_report::report::{ByScope, CoverageRun, FindingRow, LeakFrame, LeakStack, Phase, Report};
+use vk_report::report::{ByScope, CoverageRun, FindingRow, LeakFrame, LeakStack, Phase, Report, numbered};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
@@ -68,8 +68,7 @@ pub(super) fn facts(report: &Report, paired: Option<PairedNames>, a_round: bool)
     let (names, memory_names) = match paired {
         Some(paired) => (paired.contexts, paired.memory),
         None => {
-            let names = contexts.clone().map(|row| (row.name.clone(), ()));
-            let names = numbered(names).map(|(name, ())| name).collect();
+            let names = numbered(contexts.clone().map(|row| &*row.name));
             let devices = report.vulkan_memory.iter().flatten();
             (names, devices.map(|memory| memory.device.clone()).collect())
         }
@@ -81,9 +80,10 @@ pub(super) fn facts(report: &Report, paired: Option<PairedNames>, a_round: bool)
         context.bytes("taken", row.total_bytes);
         context.count("blocks", row.total_blocks);
     }
-    let phases = report.phases.iter().map(|phase| (phase.name.clone(), phase));
-    let phases: Vec<_> =
-        if a_round { phases.collect::<BTreeMap<_, _>>().into_iter().collect() } else { numbered(phases).collect() };
+    let names = report.phases.iter().map(|phase| &*phase.name);
+    let names = if a_round { names.map(str::to_owned).collect() } else { numbered(names) };
+    // Of one round the last of each name.
+    let phases: BTreeMap<_, _> = names.into_iter().zip(&report.phases).collect();
     for (name, phase) in phases {
         let mut figures = facts.of(Part::Phases, &name);
         figures.scopes("live", &phase.live_by_scope);
@@ -215,16 +215,6 @@ fn functions(frame: &LeakFrame) -> Vec<String> {
 fn is_place(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(file, line)| {
         !file.is_empty() && !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
-    })
-}
-
-/// Adds a number to repeated names: `frames`, `frames #2`.
-fn numbered<T>(named: impl Iterator<Item = (String, T)>) -> impl Iterator<Item = (String, T)> {
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    named.map(move |(name, one)| {
-        let nth = seen.entry(name.clone()).or_default();
-        *nth += 1;
-        (if *nth == 1 { name } else { format!("{name} #{nth}") }, one)
     })
 }
 

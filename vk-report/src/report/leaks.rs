@@ -170,6 +170,20 @@ fn place(command: &str, kind: &str, frames: &[LeakFrame]) -> StackPlace {
     (command.to_owned(), kind.to_owned(), frames.collect())
 }
 
+/// Adds those of one place to the first of them.
+fn merge<T>(stacks: &mut Vec<T>, key: impl Fn(&T) -> StackPlace, add: impl Fn(&mut T, T)) {
+    let mut places = HashMap::new();
+    let mut merged: Vec<T> = Vec::new();
+    for stack in std::mem::take(stacks) {
+        let at = *places.entry(key(&stack)).or_insert(merged.len());
+        match merged.get_mut(at) {
+            None => merged.push(stack),
+            Some(first) => add(first, stack),
+        }
+    }
+    *stacks = merged;
+}
+
 impl LeakPeak {
     /// The name of the memory that `vkAllocateMemory` allocates.
     pub const DEVICE_MEMORY: &str = "device memory";
@@ -177,20 +191,11 @@ impl LeakPeak {
     pub const BLOCKS: &str = "host memory of the driver";
 
     fn merge(&mut self) {
-        let mut places = HashMap::new();
-        let mut merged: Vec<PeakStack> = Vec::new();
-        for stack in std::mem::take(&mut self.stacks) {
-            let key = place(&stack.command, &stack.kind, &stack.frames);
-            let at = *places.entry(key).or_insert(merged.len());
-            match merged.get_mut(at) {
-                None => merged.push(stack),
-                Some(first) => {
-                    first.live = first.live.saturating_add(stack.live);
-                    first.bytes = first.bytes.saturating_add(stack.bytes);
-                }
-            }
-        }
-        self.stacks = merged;
+        let key = |stack: &PeakStack| place(&stack.command, &stack.kind, &stack.frames);
+        merge(&mut self.stacks, key, |first, stack| {
+            first.live = first.live.saturating_add(stack.live);
+            first.bytes = first.bytes.saturating_add(stack.bytes);
+        });
         self.sort();
     }
 
@@ -240,17 +245,8 @@ impl Leaks {
     /// Adds up stacks of one command, kind and place: a library that is loaded a second time has other addresses.
     pub fn merge(&mut self) {
         let intervals = self.intervals;
-        let mut places = HashMap::new();
-        let mut merged: Vec<LeakStack> = Vec::new();
-        for stack in std::mem::take(&mut self.stacks) {
-            let key = place(&stack.command, &stack.kind, &stack.frames);
-            let at = *places.entry(key).or_insert(merged.len());
-            match merged.get_mut(at) {
-                None => merged.push(stack),
-                Some(first) => first.add(stack, intervals),
-            }
-        }
-        self.stacks = merged;
+        let key = |stack: &LeakStack| place(&stack.command, &stack.kind, &stack.frames);
+        merge(&mut self.stacks, key, |first, stack| first.add(stack, intervals));
         for peak in &mut self.peaks {
             peak.merge();
         }

@@ -43,7 +43,7 @@ pub use guard::{FailRun, GuardReport, GuardRun, Refusal, Refusals};
 pub use json::{json, write_json};
 pub use known::KnownFindings;
 pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, PeakStack};
-pub use phase::{Counts, Phase, PhaseStart, title_of};
+pub use phase::{Counts, Phase, PhaseStart, numbered, title_of};
 pub use program::{
     CheckLimits, DeviceAccounts, DriverMemory, InstanceAccounts, KindAccounts, LiveAndPeak, PhaseStarts,
     ProgramAccounts,

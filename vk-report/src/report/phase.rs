@@ -146,12 +146,15 @@ impl PhaseStart {
     }
 }
 
-/// Of a repeated name, as in several rounds, all titles but the first have a number.
-#[must_use]
 pub(super) fn titles(phases: &[Phase]) -> Vec<String> {
+    numbered(phases.iter().map(|phase| &*phase.name))
+}
+
+/// Of a repeated name, as in several rounds, all but the first have a number: `frames`, `frames #2`.
+#[must_use]
+pub fn numbered<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let names = phases.iter().map(|phase| {
-        let name = phase.name.as_str();
+    let names = names.map(|name| {
         let nth = seen.entry(name).or_default();
         *nth += 1;
         if *nth == 1 { name.to_owned() } else { format!("{name} #{nth}") }
