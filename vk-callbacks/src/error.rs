@@ -8,6 +8,7 @@ use alloc_core::HostError;
 
 use crate::command::thread::is_busy;
 use crate::live::Live;
+use crate::sink::Callback;
 use crate::trace::TraceError;
 
 /// Why a call was refused. Nothing was changed by a refused call.
@@ -17,7 +18,7 @@ pub enum CallbackError {
     /// No memory, over budget, or a rule of alloc-core was broken.
     Host(HostError),
     /// A function that must be there is NULL. The application's fault (V1 to V3).
-    MissingFunction(Function),
+    MissingFunction(Callback),
     /// One of the two internal notifications is there, the other is NULL. The application's fault (V4).
     HalfInternal,
     /// A `MultiAlloc` without a byte: there is no block to allocate. The caller's fault.
@@ -34,17 +35,6 @@ pub enum CallbackError {
     Trace(TraceError),
     /// The output of a trace failed.
     Output,
-}
-
-/// A function of `VkAllocationCallbacks`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
-    /// `pfnAllocation`.
-    Allocation,
-    /// `pfnReallocation`.
-    Reallocation,
-    /// `pfnFree`.
-    Free,
 }
 
 /// `VK_ERROR_OUT_OF_HOST_MEMORY`.
@@ -65,18 +55,6 @@ impl CallbackError {
             Self::Host(HostError::TooLarge) => VK_ERROR_OUT_OF_HOST_MEMORY,
             Self::Host(error) if error.is_out_of_host_memory() => VK_ERROR_OUT_OF_HOST_MEMORY,
             _ => VK_ERROR_UNKNOWN,
-        }
-    }
-}
-
-impl Function {
-    /// The name in the specification.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Allocation => "pfnAllocation",
-            Self::Reallocation => "pfnReallocation",
-            Self::Free => "pfnFree",
         }
     }
 }

@@ -84,7 +84,7 @@ pub use check::{CheckFinding, CheckOptions, Checker, Judge, Rule};
 pub use command::{Command, OwnerId, Owners};
 pub use commands::CommandRow;
 pub use driver::{CallbackAllocator, FallbackChain, MultiAlloc, Object};
-pub use error::{CallbackError, CallbacksInUse, Function, Level, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN};
+pub use error::{CallbackError, CallbacksInUse, Level, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN};
 pub use live::{Live, LiveScope};
 pub use raw::AllocationCallbacks;
 pub use recorder::Recorder;

@@ -18,10 +18,10 @@ use super::table::{Cursor, ShardedTable};
 use super::user_data;
 use crate::command::thread::{Running, ThreadState, is_busy, with_state};
 use crate::command::{Command, CommandFrame, Creation, OwnerId};
-use crate::error::{CallbackError, CallbacksInUse, Function};
+use crate::driver::CallbackAllocator;
+use crate::error::{CallbackError, CallbacksInUse};
 use crate::pinned::{PinnedList, allocate_pinned, free_pinned};
 use crate::raw::RawCallbacks;
-use crate::trace::Sighting;
 
 /// A checker of any callbacks: it reports broken [rules](crate::Rule), and who broke them.
 ///
@@ -439,14 +439,8 @@ impl<'h> Checker<'h> {
 }
 
 fn check_complete(raw: &RawCallbacks) -> Result<(), CallbackError> {
-    let missing = match Sighting::missing_fact(raw).next() {
-        None => return Ok(()),
-        Some(Sighting::NoAllocation) => Function::Allocation,
-        Some(Sighting::NoReallocation) => Function::Reallocation,
-        Some(Sighting::NoFree) => Function::Free,
-        Some(_) => return Err(CallbackError::HalfInternal),
-    };
-    Err(CallbackError::MissingFunction(missing))
+    // SAFETY: no function is called.
+    unsafe { CallbackAllocator::from_raw(raw) }.map(drop)
 }
 
 /// The previous one will not be reported any more.

@@ -4,10 +4,11 @@ use core::ptr::NonNull;
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Notice, NoticeEvent, Scope, dangling, move_block};
 
-use crate::error::{CallbackError, Function};
+use crate::error::CallbackError;
 use crate::raw::{
     INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification, PfnReallocation, RawCallbacks, RawScope,
 };
+use crate::sink::Callback;
 
 /// The callbacks of one command, by value: the application may free its struct after the call (V6).
 ///
@@ -58,9 +59,9 @@ impl CallbackAllocator {
     pub unsafe fn from_raw(raw: &RawCallbacks) -> Result<Self, CallbackError> {
         Ok(Self {
             user_data: raw.p_user_data,
-            allocation: raw.pfn_allocation.ok_or(CallbackError::MissingFunction(Function::Allocation))?,
-            reallocation: raw.pfn_reallocation.ok_or(CallbackError::MissingFunction(Function::Reallocation))?,
-            free: raw.pfn_free.ok_or(CallbackError::MissingFunction(Function::Free))?,
+            allocation: raw.pfn_allocation.ok_or(CallbackError::MissingFunction(Callback::Allocation))?,
+            reallocation: raw.pfn_reallocation.ok_or(CallbackError::MissingFunction(Callback::Reallocation))?,
+            free: raw.pfn_free.ok_or(CallbackError::MissingFunction(Callback::Free))?,
             internal: match (raw.pfn_internal_allocation, raw.pfn_internal_free) {
                 (Some(taken), Some(freed)) => Some((taken, freed)),
                 (None, None) => None,

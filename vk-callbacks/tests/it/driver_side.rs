@@ -9,10 +9,11 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crate::common::{App, Call, SYSTEM as OWN, assert_filled, fill, raw};
 use alloc_core::{HostAllocator, HostError, Notice, NoticeEvent, Scope};
+use vk_callbacks::bridge::Callback;
 use vk_callbacks::driver::{DeviceDomain, DynHost, InstanceDomain, LevelAllocator};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{
-    CallbackAllocator, CallbackError, CommandRow, FallbackChain, Function, Level, MultiAlloc, Object,
+    CallbackAllocator, CallbackError, CommandRow, FallbackChain, Level, MultiAlloc, Object,
     VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN,
 };
 
@@ -44,7 +45,7 @@ fn v1_v2_v3_v4_a_missing_function_is_refused() {
         lacks(|raw| raw.pfn_reallocation = None),
         lacks(|raw| raw.pfn_free = None),
     ];
-    let functions = [Function::Allocation, Function::Reallocation, Function::Free];
+    let functions = [Callback::Allocation, Callback::Reallocation, Callback::Free];
     for (answer, function) in missing.into_iter().zip(functions) {
         let error = answer.expect_err("a function is missing");
         assert_eq!(error, CallbackError::MissingFunction(function));
