@@ -1,5 +1,5 @@
 //! Buffers and images with optimal tiling keep their contents through defragmentations on a real
-//! driver, with copies as a program records them; the validation layer hears an intended error first, and nothing then.
+//! driver, with copies as a program records them; the validation layer, which `validated` sees to hear what is wrong, hears nothing.
 
 use crate::*;
 
@@ -39,13 +39,6 @@ fn df11_contents_are_equal_after_passes(
     let live = watched(driver, which)?;
     let silence = said();
     assert!(silence.is_empty(), "{silence:#?}");
-    // Not valid usage, on purpose: a flag that is reserved, and has no meaning to any driver.
-    let reserved = vk::SemaphoreCreateInfo::default().flags(vk::SemaphoreCreateFlags::from_raw(1));
-    // SAFETY: see above.
-    let semaphore = unsafe { live.device.create_semaphore(&reserved, None) }.unwrap();
-    // SAFETY: made above.
-    unsafe { live.device.destroy_semaphore(semaphore, None) };
-    assert!(!said().is_empty(), "the layer hears what is wrong");
 
     let options = AllocatorOptions {
         memory: MemoryOptions { first_block: Some(256 << 10), max_block: Some(256 << 10), ..MemoryOptions::default() },

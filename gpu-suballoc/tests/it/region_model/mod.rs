@@ -41,7 +41,7 @@ fn run(shape: u8, bytes: &[u8]) -> (Ran, Tried) {
 }
 
 #[test]
-fn h32_h42_h43_h44_h47_h98_di9_ge14_the_seeds_on_every_device() {
+fn h32_h42_h43_h44_h47_h98_di1_di9_ge14_u111_the_seeds_on_every_device() {
     /// Each program runs on a fifth of the shapes; a fifth has each device, and the next one has each other way.
     const EVERY: u8 = 5;
     let mut first = 0;

@@ -119,7 +119,7 @@ fn vma204_ge10_a_refusal_asks_once_before_it_refuses() {
 #[test]
 fn vma204_a_budget_is_asked_again_when_it_is_old() {
     for is_std in [false, true] {
-        let mock = mock_of(IntelUma);
+        let mock = Mock::new(IntelUma);
         mock.set_clock((!is_std).then_some(Duration::from_secs(7)));
         on_mock(&mock, |s| {
             let first = s.take(MIB, &within());

@@ -48,7 +48,7 @@ fn external_types_are_refused_where_external_memory_is_not_enabled() {
     for enabled in [true, false] {
         let mut config = Nvidia.config();
         config.features.external_memory = enabled;
-        let mock = mock_with(config);
+        let mock = Mock::with_config(config);
         on_mock(&mock, |s| {
             let external = ExternalHandleTypes::from_raw(1);
             let buffer = BufferInfo { external, ..copied(64) };

@@ -9,7 +9,7 @@ const GIB: u64 = 1 << 30;
 fn di5_the_driver_decides_how_much_lives_in_a_heap() {
     for profile in MockProfile::ALL {
         for oversubscribed in [true, false] {
-            let mock = mock_of(profile);
+            let mock = Mock::new(profile);
             mock.oversubscribe(oversubscribed);
             let heap = mock.properties().heaps[0].size;
             let types = (0u32..).zip(mock.properties().types);
@@ -50,7 +50,7 @@ fn di5_the_driver_decides_how_much_lives_in_a_heap() {
 fn di5_a_limit_of_the_options_holds() {
     let mut memory = MemoryOptions::default();
     memory.heap_limits[0] = GIB;
-    let mock = mock_of(Lavapipe);
+    let mock = Mock::new(Lavapipe);
     mock.oversubscribe(true);
     scene_on(&mock, with_memory(memory), |s| {
         let regions = Vec::from_iter((0..40).map_while(|_| s.allocate(&bytes(120 * MIB), &alone()).ok()));
@@ -63,7 +63,7 @@ fn di5_a_limit_of_the_options_holds() {
 /// VUID-vkAllocateMemory-pAllocateInfo-01713: the scene sees a breach.
 #[test]
 fn di5_one_object_larger_than_its_heap_lies_in_another_or_nowhere() {
-    let mock = mock_of(Nvidia);
+    let mock = Mock::new(Nvidia);
     on_mock(&mock, |s| {
         let wish = MemoryPreference::ANY.preferring(PropertyFlags::DEVICE_LOCAL);
         let options = any().preference(wish);
@@ -90,7 +90,7 @@ fn u119_a_heap_of_0_bytes_has_no_pool_and_serves_nothing() {
     let heap = |size| MemoryHeap::new(size, HeapFlags::NONE);
     let heaps = [heap(0), heap(100), heap(GIB)];
     let config = Nvidia.config().with_memory(&types, &heaps);
-    let mock = mock_with(config);
+    let mock = Mock::with_config(config);
     on_mock(&mock, |s| {
         let region = s.take(1000, &any());
         assert_eq!(region.memory_type(), Some(2));
@@ -118,7 +118,7 @@ fn u103_a_soft_limit_is_the_drivers_to_refuse() {
     for refuses in [false, true] {
         let mut config = Nvidia.config();
         config.limits.max_buffer_size = 1 << 40;
-        let mock = mock_with(config);
+        let mock = Mock::with_config(config);
         if refuses {
             mock.refuse_from(config.limits.max_memory_allocation_size + 1);
         }
@@ -149,7 +149,7 @@ fn u104_an_error_that_another_object_avoids_is_no_refusal() {
     for profile in MockProfile::ALL {
         for error in AVOIDABLE {
             for policy in [Preferred, Allowed, Never] {
-                let mock = mock_of(profile);
+                let mock = Mock::new(profile);
                 let fault = MockFault::nth(1).of(Allocate).with(error);
                 assert!(mock.plant(fault));
                 on_mock(&mock, |s| {
@@ -174,7 +174,7 @@ fn u104_the_first_error_is_reported_and_a_final_one_ends_the_search() {
     let last = OutOfDeviceMemory;
     for policy in [Preferred, Allowed, Never, Required] {
         for first in AVOIDABLE {
-            let mock = mock_of(AmdSmallBar);
+            let mock = Mock::new(AmdSmallBar);
             on_mock(&mock, |s| {
                 let faults = MockFault::always().of(Allocate);
                 assert!(mock.plant(faults.times(1).with(first)) && mock.plant(faults.with(last)));
@@ -187,7 +187,7 @@ fn u104_the_first_error_is_reported_and_a_final_one_ends_the_search() {
         }
         let ends = [DeviceLost, InvalidExternalHandle];
         for (end, others) in ends.into_iter().flat_map(|end| [(end, 0), (end, 1)]) {
-            let mock = mock_of(AmdSmallBar);
+            let mock = Mock::new(AmdSmallBar);
             on_mock(&mock, |s| {
                 let faults = MockFault::always().of(Allocate);
                 assert!(others == 0 || mock.plant(faults.times(others)));

@@ -84,7 +84,7 @@ fn di6_blocks_have_sizes_by_kind_of_memory_and_larger_regions_are_dedicated() {
         ..MemoryOptions::default()
     };
     for profile in MockProfile::ALL {
-        let mock = mock_of(profile);
+        let mock = Mock::new(profile);
         scene_on(&mock, with_memory(memory), |s| {
             let mut regions = Vec::new();
             for options in [any(), visible()] {

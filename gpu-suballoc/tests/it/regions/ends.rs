@@ -47,7 +47,7 @@ fn fill(gpu: &Ending<'_, '_>, foreign: &Foreign<'_>) {
 fn di4_an_allocator_that_ends_with_live_regions_frees_its_memory_and_allocates_nothing() {
     for profile in MockProfile::ALL {
         for name in ["dropped", "freed"] {
-            let mock = mock_of(profile);
+            let mock = Mock::new(profile);
             let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);
             let foreign = Foreign::new(&mock, 4096, visible_type(&mock));
             let gpu = over(&mock, &host);
@@ -80,7 +80,7 @@ fn di4_an_allocator_that_ends_with_live_regions_frees_its_memory_and_allocates_n
 
 #[test]
 fn di4_an_abandoned_allocator_calls_no_driver() {
-    let mock = mock_of(Nvidia);
+    let mock = Mock::new(Nvidia);
     let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);
     let foreign = Foreign::new(&mock, 4096, visible_type(&mock));
     let gpu = over(&mock, &host);

@@ -12,7 +12,7 @@ fn with_pages(granularity: u64, body: impl FnOnce(Scene<'_>)) {
     let mut config = Nvidia.config();
     config.limits.buffer_image_granularity = granularity;
     config.rules.optimal_alignment = 256;
-    let mock = mock_with(config);
+    let mock = Mock::with_config(config);
     on_mock(&mock, body);
 }
 
@@ -41,7 +41,7 @@ fn di8_wgpus_textures_take_no_more_blocks_than_their_bytes_fill() {
     let mut config = Lavapipe.config();
     config.limits.buffer_image_granularity = 4096;
     config.rules.optimal_alignment = 256;
-    let mock = mock_with(config);
+    let mock = Mock::with_config(config);
     scene_on(&mock, with_memory(blocks_of(BLOCK)), |s| {
         let blocks = |bytes: u64| bytes.div_ceil(BLOCK) * BLOCK;
         let used = || s.total().region_bytes;

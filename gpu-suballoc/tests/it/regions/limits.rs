@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn ge2_blocks_below_the_granule_are_refused_with_the_reason() {
     for profile in MockProfile::ALL {
-        let mock = mock_of(profile);
+        let mock = Mock::new(profile);
         let granule = mock.properties().limits.non_coherent_atom_size.max(256);
         let make = |max_block| {
             let memory = MemoryOptions { max_block: Some(max_block), ..MemoryOptions::default() };
@@ -33,7 +33,7 @@ fn ge2_blocks_below_the_granule_are_refused_with_the_reason() {
 #[test]
 fn ge2_no_shared_block_is_larger_than_an_odd_largest_block() {
     for profile in MockProfile::ALL {
-        let mock = mock_of(profile);
+        let mock = Mock::new(profile);
         let granule = mock.properties().limits.non_coherent_atom_size.max(256);
         let most = 5 * granule + granule / 2 + 1;
         let memory = MemoryOptions { max_block: Some(most), ..MemoryOptions::default() };
@@ -54,7 +54,7 @@ fn ge2_no_shared_block_is_larger_than_an_odd_largest_block() {
 fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
     for profile in MockProfile::ALL {
         for limit in [1u32, 2, 3, 4, 5, 8, 13, 20] {
-            let mock = mock_of(profile);
+            let mock = Mock::new(profile);
             let memory = MemoryOptions { max_allocations: limit, ..MemoryOptions::default() };
             let limit = limit.min(mock.properties().limits.max_memory_allocation_count);
             scene_on(&mock, with_memory(memory), |s| {

@@ -58,17 +58,9 @@ impl<'a> std::ops::Deref for Scene<'a> {
     }
 }
 
-fn mock_of(profile: MockProfile) -> Mock {
-    mock_with(profile.config())
-}
-
-fn mock_with(config: MockConfig) -> Mock {
-    Mock::with_config(config)
-}
-
 /// Runs `body` and sees that everything was given back, and nobody broke a rule.
 fn scene(profile: MockProfile, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)) {
-    scene_on(&mock_of(profile), options, body);
+    scene_on(&Mock::new(profile), options, body);
 }
 
 fn scene_on(mock: &Mock, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)) {
@@ -82,7 +74,7 @@ fn scene_on(mock: &Mock, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)
 }
 
 fn on(profile: MockProfile, body: impl FnOnce(Scene<'_>)) {
-    on_mock(&mock_of(profile), body);
+    on_mock(&Mock::new(profile), body);
 }
 
 fn on_mock(mock: &Mock, body: impl FnOnce(Scene<'_>)) {

@@ -54,7 +54,7 @@ fn h116_what_is_not_said_is_the_default() {
 
 #[test]
 fn options_out_of_range_give_device_and_memory_back() {
-    let mock = mock_of(Nvidia);
+    let mock = Mock::new(Nvidia);
     let mut bad = [AllocatorOptions::default(); 4];
     bad[0].max_reusable_buffers = 1025;
     bad[1].memory.granule = 100;

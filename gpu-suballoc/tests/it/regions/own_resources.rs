@@ -30,15 +30,24 @@ fn di2_u101_the_programs_own_resource_is_named_and_stays_the_programs() {
         let of_picture = unsafe { s.mock.image_requirements(picture) };
         // SAFETY: the mock made it.
         let of_numbers = unsafe { s.mock.buffer_requirements(numbers) };
-        for (name, needs) in
-            [(ResourceHandle::Image(picture), of_picture), (ResourceHandle::Buffer(numbers), of_numbers)]
-        {
-            assert!(needs.requires_dedicated);
-            let kind = ResourceKind::Optimal;
-            let options = any().kind(kind).export(external);
-            let calls = s.mock.all_calls();
-            assert_eq!(s.allocate(&needs, &options), refusal(UnnamedResource));
-            assert_eq!(s.mock.all_calls(), calls, "no object that nothing binds to");
+        // SAFETY: the mock takes any description.
+        let plain = unsafe { s.mock.create_buffer(&copied(5000)) }.unwrap();
+        // SAFETY: the mock made it.
+        let of_plain = unsafe { s.mock.buffer_requirements(plain) };
+        assert!(!of_plain.requires_dedicated, "it might share a block, if its object did not name it");
+        for (name, needs) in [
+            (ResourceHandle::Image(picture), of_picture),
+            (ResourceHandle::Buffer(numbers), of_numbers),
+            (ResourceHandle::Buffer(plain), of_plain),
+        ] {
+            let mut options = any().kind(ResourceKind::Optimal);
+            if name != ResourceHandle::Buffer(plain) {
+                assert!(needs.requires_dedicated);
+                options = options.export(external);
+                let calls = s.mock.all_calls();
+                assert_eq!(s.allocate(&needs, &options), refusal(UnnamedResource));
+                assert_eq!(s.mock.all_calls(), calls, "no object that nothing binds to");
+            }
             let options = options.dedicated_for(name);
             let unused = s.must_allocate(&needs, &options);
             s.free(unused);
@@ -70,25 +79,6 @@ fn di2_u101_the_programs_own_resource_is_named_and_stays_the_programs() {
             let refused = s.create_image(&image(44, ImageUsage::SAMPLED), &other);
             assert_eq!(refused, refusal(BadOptions));
         }
-    });
-}
-
-/// Also where it might have shared a block: the memory object names it.
-#[test]
-fn di2_u101_a_named_resource_shares_no_block() {
-    on_every(|s| {
-        // SAFETY: a mock, here and below.
-        let buffer = unsafe { s.mock.create_buffer(&copied(5000)) }.unwrap();
-        // SAFETY: the mock made it.
-        let needs = unsafe { s.mock.buffer_requirements(buffer) };
-        assert!(!needs.requires_dedicated);
-        let name = ResourceHandle::Buffer(buffer);
-        let region = s.must_allocate(&needs, &any().dedicated_for(name));
-        assert_eq!(s.request_of(&region).dedicated, Some(name));
-        assert!(region.is_dedicated());
-        // SAFETY: the mock made it; not used again.
-        unsafe { s.mock.destroy_buffer(buffer) };
-        s.free(region);
     });
 }
 
@@ -184,7 +174,7 @@ fn u107_an_error_says_who_owns_the_imported_handle() {
 /// Else an import would be consumed, and the error would be that of a pool.
 #[test]
 fn u107_a_pool_stays_while_the_driver_allocates_an_object_in_it() {
-    let mock: &'static Mock = Box::leak(Box::new(mock_of(Nvidia)));
+    let mock: &'static Mock = Box::leak(Box::new(Mock::new(Nvidia)));
     // SAFETY: a mock, on which no resource is made.
     let gpu = unsafe { GpuAllocator::new(mock, RecordingAllocator::system(), AllocatorOptions::default()) };
     let gpu: &'static Gpu<'_> = Box::leak(Box::new(gpu.map_err(|refused| refused.error).unwrap()));
@@ -243,36 +233,14 @@ fn u105_lazily_allocated_memory_has_an_object_a_resource_and_says_what_is_backed
 }
 
 #[test]
-fn u111_a_region_is_aligned_as_the_request_says_or_as_the_resource_does() {
-    for profile in MockProfile::ALL {
-        let fine = with_memory(MemoryOptions { granule: 16, ..Default::default() });
-        scene(profile, fine, |s| {
-            s.set_reuse(true);
-            // Each of them leaves the next place misaligned.
-            let mut regions = Vec::new();
-            for alignment in [1, 64, 128, 4096, 64, 65_536, 4096] {
-                let options = any().min_alignment(alignment);
-                for region in [s.take(100, &options), s.buffer_with(100, &options), s.take(20, &any())] {
-                    let least = if region.size() < 100 { 16 } else { alignment };
-                    assert!(region.offset().is_multiple_of(least.max(16)));
-                    if region.buffer().is_some() {
-                        s.release(region).unwrap();
-                    } else {
-                        regions.push(region);
-                    }
-                }
-            }
-            s.free_each(regions);
-            s.set_reuse(false);
-            for wrong in [0, 3, 24, u64::MAX] {
-                let options = any().min_alignment(wrong);
-                let refused = Some(BadAlignment.into());
-                assert_eq!(s.allocate(&bytes(64), &options).err(), refused);
-                let made = s.create_buffer(&copied(64), &options);
-                assert_eq!(made.err(), refused);
-            }
-        });
-    }
+fn u111_an_alignment_that_is_none_is_refused() {
+    nvidia(|s| {
+        for wrong in [0, 3, 24, u64::MAX] {
+            let options = any().min_alignment(wrong);
+            assert_eq!(s.allocate(&bytes(64), &options), refusal(BadAlignment));
+            assert_eq!(s.create_buffer(&copied(64), &options), refusal(BadAlignment));
+        }
+    });
 }
 
 #[test]

@@ -147,22 +147,6 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
     });
 }
 
-#[test]
-fn ge7_stacks_and_rings_place_their_regions_themselves() {
-    for profile in MockProfile::ALL {
-        for algorithm in [Stack, DoubleStack, Ring] {
-            on(profile, |scene| {
-                let (pool, needs) = pool(&scene, algorithm);
-                let options = any().pool(pool);
-                let first = scene.must_allocate(&needs, &options);
-                let placed = scene.allocate_at(0, 4096, &needs, &options);
-                assert_eq!(placed, refusal(PlacesItself));
-                scene.free(first);
-            });
-        }
-    }
-}
-
 /// Nothing is allocated in a block that is being emptied, nor is its room a reserve; in the one that stays there is room
 /// beside the places that moves have.
 #[test]

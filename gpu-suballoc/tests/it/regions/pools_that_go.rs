@@ -11,7 +11,7 @@ fn called(mock: &Mock) -> GpuAllocator<&Mock, HookedAllocator<RecordingAllocator
 
 #[test]
 fn ge16_room_is_not_reserved_in_a_pool_that_has_the_place_of_a_destroyed_one() {
-    let mock = mock_of(Nvidia);
+    let mock = Mock::new(Nvidia);
     let gpu = called(&mock);
     let first = gpu.create_pool(&PoolOptions::new(0)).unwrap();
     let second = Cell::new(None);
@@ -30,7 +30,7 @@ fn ge16_room_is_not_reserved_in_a_pool_that_has_the_place_of_a_destroyed_one() {
 
 #[test]
 fn df4_a_pool_stays_while_its_defragmentation_asks_for_memory() {
-    let mock = mock_of(Nvidia);
+    let mock = Mock::new(Nvidia);
     let gpu = called(&mock);
     let two = PoolOptions { min_blocks: 2, ..PoolOptions::new(0) };
     let pool = gpu.create_pool(&two).unwrap();

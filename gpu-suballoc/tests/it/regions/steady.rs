@@ -66,7 +66,7 @@ fn a_pool_without_blocks_frees_the_memory_of_its_nodes() {
 #[test]
 fn a_pool_that_loses_its_last_block_while_another_is_refused_frees_its_nodes() {
     for unwinds in [false, true] {
-        let mock: &'static Mock = Box::leak(Box::new(mock_of(Nvidia)));
+        let mock: &'static Mock = Box::leak(Box::new(Mock::new(Nvidia)));
         let gpu: &'static Gpu<'static> = Box::leak(Box::new(over(mock, RecordingAllocator::system())));
         let needs = ResourceRequirements::new(256, 256);
         let many = times(4000, || gpu.allocate(&needs, &any()).unwrap());

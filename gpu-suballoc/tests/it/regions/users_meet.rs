@@ -40,7 +40,7 @@ unsafe impl DeviceMemory for BareMemory {
 
 #[test]
 fn ge13_a_device_of_memory_alone_writes_seven_methods_and_is_kept_by_an_arc() {
-    let mock = mock_of(Nvidia);
+    let mock = Mock::new(Nvidia);
     let device = Arc::new(BareMemory { mock });
     for boxed in [false, true] {
         let shared: Box<dyn DeviceMemory> =

@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn h36_a_wrap_that_is_refused_leaves_no_tables_for_other_calls_to_fill() {
     let bytes_of_many = |is_refused: bool| {
-        let mock = mock_of(Nvidia);
+        let mock = Mock::new(Nvidia);
         let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);
         let gpu = over(&mock, &host);
         let foreign = Foreign::new(&mock, 4096, 1);

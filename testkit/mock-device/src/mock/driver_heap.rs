@@ -18,17 +18,14 @@ unsafe impl GlobalAlloc for DriverHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_DRIVER.fetch_add(1, SeqCst);
         // SAFETY: a layout that is not empty, by `GlobalAlloc`.
-        let block = unsafe { System.alloc(layout) };
+        let block = unsafe { System.alloc_zeroed(layout) };
         IN_DRIVER.fetch_sub(1, SeqCst);
         block
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        IN_DRIVER.fetch_add(1, SeqCst);
-        // SAFETY: a layout that is not empty, by `GlobalAlloc`.
-        let block = unsafe { System.alloc_zeroed(layout) };
-        IN_DRIVER.fetch_sub(1, SeqCst);
-        block
+        // SAFETY: as the caller promises.
+        unsafe { self.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {

@@ -67,16 +67,17 @@ impl RegionModel {
 
     /// A region that was just allocated: is it what was asked for, and nobody else's?
     pub fn check_allocated(&mut self, subject: &RegionSubject, region: Region, ask: &RegionRequest) -> RegionFacts {
-        let (id, facts) = (region.id(), subject.facts(&region));
+        let (id, is_mapped, facts) = (region.id(), region.mapped().is_some(), subject.facts(&region));
         assert_eq!(subject.facts_by_id(id), Ok(facts), "by its name");
         let own = ask.resource == Resource::Buffer;
         let flags = self.device.types.get(facts.memory_type as usize).expect("a memory type of the device");
         for (is_right, what) in [
             (facts.size >= ask.size && facts.size - ask.size < 65_536.max(ask.size), "size"),
-            (own || facts.offset.is_multiple_of(ask.alignment), "alignment"),
+            (facts.offset.is_multiple_of(ask.alignment), "alignment"),
             (facts.base == 0 && facts.buffer.is_some() == own, "place in its own buffer"),
             (own || ask.bits >> facts.memory_type & 1 == 1, "type"),
             (flags.contains(ask.memory), "memory"),
+            (is_mapped == (ask.is_mapped() && flags.contains(PropertyFlags::HOST_VISIBLE)), "pointer"),
             (!ask.dedicated || (facts.class == Class::Dedicated && facts.offset == 0), "memory object"),
         ] {
             assert!(is_right, "{what} of {facts:x?} for {ask:x?}");
@@ -85,7 +86,7 @@ impl RegionModel {
         self.lay(&facts, ask.resource);
         self.sums.regions += 1;
         self.keep(region, facts, Kind::Owned(ask.resource), ask.pool);
-        if let Some(entry) = self.entries.last_mut().filter(|_| !own) {
+        if let Some(entry) = self.entries.last_mut() {
             entry.alignment = ask.alignment;
         }
         facts
@@ -220,6 +221,11 @@ impl RegionModel {
             regions += 1;
         });
         assert_eq!(regions, self.used_ranges.len(), "regions in the walk");
+        if let Some(mapped) = subject.mapped_objects() {
+            let for_life = self.entries.iter().filter(|entry| entry.region.mapped().is_some());
+            let needed = self.bases.keys().copied().chain(for_life.map(|entry| entry.facts.memory));
+            assert_eq!(mapped, needed.collect(), "mapped objects of the device (left), and those that are needed");
+        }
         assert_eq!(at.len() as u64, subject.device_usage().0, "blocks in the walk (left), and of the device");
         for (memory, reached) in at {
             assert_eq!(Some(reached), size_of(memory), "how far the walk went in {memory:#x} (left), and its size");

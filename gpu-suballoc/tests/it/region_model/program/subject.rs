@@ -132,6 +132,8 @@ pub struct RegionSubject {
     pub buffers: [BufferHandle; 2],
     backing: MemoryHandle,
     reuse: bool,
+    /// Objects are mapped while somebody needs them.
+    counted: bool,
     /// Of mapped regions.
     maps: RefCell<HashMap<RegionId, Vec<Mapping<'static, &'static Device, &'static Host>>>>,
     ended: Cell<bool>,
@@ -140,6 +142,13 @@ pub struct RegionSubject {
 pub const SHAPES: u8 = 96;
 /// From here on the same again, with a device that calls back.
 const CALLS_BACK: u8 = 48;
+
+impl RegionRequest {
+    /// While it lives.
+    pub const fn is_mapped(&self) -> bool {
+        self.size & 16 != 0
+    }
+}
 
 impl RegionSubject {
     /// One of 96: six devices, in eight ways to use them, and each of these with a device that calls back.
@@ -190,6 +199,7 @@ impl RegionSubject {
             buffers,
             backing,
             reuse,
+            counted: way & 4 == 4,
             maps: RefCell::default(),
             ended: Cell::new(false),
         }
@@ -218,6 +228,8 @@ impl RegionSubject {
                 Resource::Unknown => ResourceKind::Unknown,
             },
             lifetime: ask.lifetime,
+            mapped: ask.is_mapped(),
+            min_alignment: if ask.resource == Resource::Buffer { ask.alignment } else { 1 },
             dedicated: if ask.dedicated { DedicatedPolicy::Required } else { DedicatedPolicy::Allowed },
             pool: ask.pool.and_then(|slot| self.pools.borrow()[slot]),
             ..RegionOptions::new().preference(MemoryPreference::requiring(ask.memory))
@@ -297,16 +309,16 @@ impl RegionSubject {
 
     pub fn facts(&self, region: &Region) -> RegionFacts {
         let info = self.allocator().info(region.id()).unwrap();
-        assert_eq!(region.ownership(), info.ownership);
+        assert_eq!((region.ownership(), region.mapped()), (info.ownership, info.mapped()));
         if info.ownership == Ownership::Owned {
             self.check_object(region, &info);
         }
-        if region.buffer().is_some() && region.copy_offset() % 4 == 0 {
+        if region.buffer().is_some() && region.copy_offset().is_multiple_of(4) {
             let alignment = self.mock().properties().limits.min_storage_buffer_offset_alignment;
             let told = self.allocator().descriptor(region, 4, DescriptorUse::Storage).unwrap();
             let (start, end) = (told.offset + told.index * 4, told.offset + told.range);
             assert_eq!((Some(told.buffer), start, end - start), (region.buffer(), region.copy_offset(), region.size()));
-            assert!(told.offset % alignment == 0 && told.index * 4 < alignment, "{told:?}");
+            assert!(told.offset.is_multiple_of(alignment) && told.index * 4 < alignment, "{told:?}");
         }
         RegionFacts {
             class: class(&info),
@@ -329,7 +341,7 @@ impl RegionSubject {
         if region.is_dedicated() {
             assert_eq!((region.offset(), info.reserved), (0, size));
         } else {
-            assert!(info.reserved % 256 == 0 && (region.size()..=size).contains(&info.reserved), "{info:?}");
+            assert!(info.reserved.is_multiple_of(256) && (region.size()..=size).contains(&info.reserved), "{info:?}");
         }
     }
 
@@ -370,7 +382,10 @@ impl RegionSubject {
     }
 
     pub fn crop(&self, region: &Region, offset: u64, size: u64, element: u64) -> Result<Region, GpuError> {
-        self.allocator().crop(region, offset, size, element)
+        let crop = self.allocator().crop(region, offset, size, element)?;
+        let first = |of: &Region, offset: u64| of.mapped().map(|first| first.addr().get() as u64 + offset);
+        assert_eq!(first(&crop, 0), first(region, offset));
+        Ok(crop)
     }
 
     pub fn wrap(&self, wrap: &Wrap) -> Result<Region, GpuError> {
@@ -401,6 +416,7 @@ impl RegionSubject {
     pub fn map(&self, region: &Region) -> Result<NonNull<u8>, GpuError> {
         let mapping = self.allocator().map(region)?;
         assert_eq!(mapping.len() as u64, region.size());
+        assert!(region.mapped().is_none_or(|first| first.as_ptr() == mapping.as_ptr()), "mapped while it lives");
         let at = NonNull::new(mapping.as_ptr()).expect("no null");
         self.maps.borrow_mut().entry(region.id()).or_default().push(mapping);
         Ok(at)
@@ -475,6 +491,15 @@ impl RegionSubject {
     pub fn memory(&self, memory: u64) -> Option<(u64, u32)> {
         let found = self.mock().memory(MemoryHandle::from_raw(memory)?)?;
         Some((found.request.size, found.request.memory_type))
+    }
+
+    /// Memory objects that the device has mapped, where the model knows each that somebody needs.
+    pub fn mapped_objects(&self) -> Option<HashSet<u64>> {
+        let mut mapped = HashSet::new();
+        self.mock().for_each_memory(&mut |memory, object| {
+            mapped.extend(object.mapped.map(|_| memory.as_raw()));
+        });
+        (self.counted && !self.reuse && self.again.is_none()).then_some(mapped)
     }
 
     pub fn refuse(&self, host: Option<u64>, device: Option<u64>) {

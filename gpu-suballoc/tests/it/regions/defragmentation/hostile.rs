@@ -118,7 +118,7 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_another_pool() {
 #[test]
 fn df13_a_kept_buffer_lies_where_it_was_moved_to() {
     let options = AllocatorOptions { reuse: true, max_reusable_buffers: 4, ..small_blocks() };
-    let mock = mock_of(Nvidia);
+    let mock = Mock::new(Nvidia);
     mock.give_buffer_handles_again();
     scene_on(&mock, options, |s| {
         let piece = || s.buffer_with(PIECE, &shared());

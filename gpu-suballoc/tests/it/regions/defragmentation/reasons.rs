@@ -8,7 +8,7 @@ fn pinned(put: fn(&Scene<'_>) -> Vec<Region>, options: DefragmentationOptions<'_
     let mut skipped = SkippedRegions::default();
     let mut config = Nvidia.config();
     config.rules.external_requires_dedicated = false;
-    scene_on(&mock_with(config), small_blocks(), |scene| {
+    scene_on(&Mock::with_config(config), small_blocks(), |scene| {
         let first = times(12, || (1, scene.piece(1, &shared())));
         let added = put(&scene);
         let second = Vec::from_iter((0..19).map(|n| (n, scene.piece(n, &shared()))));
