@@ -25,23 +25,26 @@ impl Drop for Strings {
 pub(crate) fn each_variable(mut take: impl FnMut(&str) -> Result<(), HostError>) -> Result<(), HostError> {
     // SAFETY: a copy that is this function's alone.
     let strings = Strings(unsafe { GetEnvironmentStringsW() });
-    let mut next = strings.0.cast_const();
-    while !next.is_null() {
-        let mut length = 0;
+    let mut start = strings.0.cast_const();
+    while !start.is_null() {
+        let mut end = start;
         // SAFETY: a 0 ends each string, and an empty one the list: neither was passed.
-        while unsafe { next.add(length).read() } != 0 {
-            length += 1;
+        while unsafe { end.read() } != 0 {
+            // SAFETY: behind a unit that is not 0 another one follows.
+            end = unsafe { end.add(1) };
         }
+        // SAFETY: both lie in the list, the end not before the start.
+        let length = unsafe { end.offset_from_unsigned(start) };
         if length == 0 {
             break;
         }
         // SAFETY: the string's units, up to its 0.
-        let variable = unsafe { std::slice::from_raw_parts(next, length) };
+        let variable = unsafe { std::slice::from_raw_parts(start, length) };
         if let Some(variable) = from_wide(variable)? {
             take(&variable)?;
         }
         // SAFETY: this string was not empty, so another one follows its 0.
-        next = unsafe { next.add(length + 1) };
+        start = unsafe { end.add(1) };
     }
     Ok(())
 }

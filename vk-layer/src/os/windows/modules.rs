@@ -55,7 +55,7 @@ pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit(['\\', '/']).next().unwrap_or(path)
 }
 
-pub(crate) const fn is_loader(file: &str) -> bool {
+pub(crate) fn is_loader(file: &str) -> bool {
     file.eq_ignore_ascii_case("vulkan-1.dll")
 }
 
