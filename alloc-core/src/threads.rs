@@ -157,8 +157,8 @@ impl ThreadTable<'_> {
     }
 
     #[inline]
-    pub(crate) fn find(&self, slot: usize, tag: u64) -> Option<&AccountEntry> {
-        self.table.and_then(|table| table.find(slot, tag))
+    pub(crate) fn find(&self, tag: u64) -> Option<&AccountEntry> {
+        self.table.and_then(|table| table.find(tag))
     }
 }
 

@@ -16,7 +16,7 @@ pub use foreign::{ForeignKind, ForeignUsage};
 pub(crate) use registry::is_a_lock_held;
 pub(crate) use registry::{evict, inherit, read_row, try_read_row};
 pub(crate) use row::{AccountRow, FOLD_MAX, FOLD_MIN};
-pub(crate) use table::{AccountTable, slot};
+pub(crate) use table::AccountTable;
 pub use usage::{ScopeUsage, Usage};
 
 /// A thread that uses more (context, scope) pairs at once pays a fold for each replaced entry.

@@ -29,12 +29,6 @@ const FRESH: u8 = 0;
 const LISTED: u8 = 1;
 const DEAD: u8 = 2;
 
-/// Any 64 consecutive contexts of one scope have different entries.
-#[inline]
-pub(crate) const fn slot(serial: u64, scope: u64) -> usize {
-    (serial.wrapping_add(scope.wrapping_mul(13)) as usize) % ENTRIES
-}
-
 impl AccountTable {
     pub(crate) const fn new() -> Self {
         Self {
@@ -49,16 +43,16 @@ impl AccountTable {
         }
     }
 
+    /// Any 64 consecutive contexts of one scope have different entries, and so have the scopes of one context.
+    #[inline]
     pub(crate) fn slot(&self, tag: u64) -> Option<&AccountEntry> {
-        self.entries.get(slot(tag >> 3, tag & 7))
+        self.entries.get((tag >> 3).wrapping_add(tag << 3) as usize % ENTRIES)
     }
 
     #[inline]
-    pub(crate) fn find(&self, slot: usize, tag: u64) -> Option<&AccountEntry> {
-        self.entries
-            .get(slot % ENTRIES)
-            // The owner thread needs no ordering with itself.
-            .filter(|entry| entry.tag.get() == tag)
+    pub(crate) fn find(&self, tag: u64) -> Option<&AccountEntry> {
+        // The owner thread needs no ordering with itself.
+        self.slot(tag).filter(|entry| entry.tag.get() == tag)
     }
 
     /// Folds the former row's counts. `None` when the thread is ending.

@@ -40,7 +40,7 @@ impl ContextNode {
         let Ok(block) = unsafe { self.backing.get() }.allocate(layout, scope) else {
             return self.refused_by_backing(layout, scope);
         };
-        match table.find(self.slot(scope), self.tag(scope)) {
+        match table.find(self.tag(scope)) {
             Some(entry) if entry.record_alloc(layout.size() as u64, 1) => self.allocated_and_fold(block, scope),
             Some(_) => Ok(block),
             None => self.allocated_without_entry(block, layout, scope),
@@ -76,7 +76,7 @@ impl ContextNode {
         // A layout's size is at most `isize::MAX`.
         let bytes = (layout.size() as u64).cast_signed();
         let slice = self.slice().cast_signed();
-        let entry = || table.find(self.slot(scope), self.tag(scope));
+        let entry = || table.find(self.tag(scope));
         // Without a budget the ceiling is no lease; an exact budget leases nothing.
         let is_leased = self.flags() & (CLOSED | BUDGETED) == BUDGETED && slice != 0;
         let leased = entry().filter(|entry| is_leased && bytes <= entry.ceiling().wrapping_sub(entry.delta()));
@@ -161,10 +161,12 @@ impl ContextNode {
             // SAFETY: this function's contract.
             return unsafe { self.deallocate_limited(block, layout, scope) };
         }
-        match table.find(self.slot(scope), self.tag(scope)) {
+        match table.find(self.tag(scope)) {
             Some(entry) if entry.ceiling().wrapping_add(entry.record_free(layout.size() as u64, 1)) >= 0 => {
+                // SAFETY: not abandoned.
+                let backing = unsafe { self.backing.get() };
                 // SAFETY: this function's contract: the block is the backing's.
-                unsafe { self.backing().deallocate(block, layout, scope) }
+                unsafe { backing.deallocate(block, layout, scope) }
             }
             entry => {
                 let is_counted = entry.is_some();
@@ -244,15 +246,13 @@ impl ContextNode {
 impl ContextNode {
     #[inline(always)]
     fn with_entry<R>(&self, scope: Scope, f: impl FnOnce(Option<&AccountEntry>) -> R) -> R {
-        with_table(|table| f(table.and_then(|table| table.find(self.slot(scope), self.tag(scope)))))
+        with_table(|table| f(table.and_then(|table| table.find(self.tag(scope)))))
     }
 
     /// `None` when the thread is ending or there are no thread-locals.
     #[inline]
     pub(super) fn with_opened_entry<R>(&self, scope: Scope, f: impl FnOnce(Option<&AccountEntry>) -> R) -> R {
-        with_table(|table| {
-            f(table.and_then(|table| table.find(self.slot(scope), self.tag(scope)).or_else(|| table.open(self, scope))))
-        })
+        with_table(|table| f(table.and_then(|table| table.find(self.tag(scope)).or_else(|| table.open(self, scope)))))
     }
 
     #[inline]

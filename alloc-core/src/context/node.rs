@@ -11,7 +11,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::backing::{Abandoned, Backing, DynAllocator};
-use crate::account::{AccountRow, Counts, ForeignCells, ForeignKind, ForeignUsage, ScopeUsage, evict, slot};
+use crate::account::{AccountRow, Counts, ForeignCells, ForeignKind, ForeignUsage, ScopeUsage, evict};
 use crate::error::ContextId;
 use crate::requester::with_identity;
 use crate::scope::Scope;
@@ -184,11 +184,6 @@ impl ContextNode {
     #[inline]
     pub(crate) fn tag(&self, scope: Scope) -> u64 {
         self.tag_base | scope as u64
-    }
-
-    #[inline]
-    pub(crate) fn slot(&self, scope: Scope) -> usize {
-        slot(self.tag_base >> 3, scope as u64)
     }
 
     pub(crate) fn id(&self) -> ContextId {

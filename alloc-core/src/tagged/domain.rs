@@ -438,8 +438,10 @@ pub(super) unsafe fn resize(block: Block, old: &Plan, new: &Plan) -> Result<Bloc
     // SAFETY: the domain rule.
     let record = unsafe { record_of(block.domain()) }?;
     let node = record.context.node();
+    // SAFETY: this function's contract.
+    let memory = unsafe { block.memory(old) };
     // SAFETY: the context's memory, with the plan's layout and the context's scope.
-    let memory = unsafe { node.resize(block.memory(), old.layout, new.layout, record.scope()) };
+    let memory = unsafe { node.resize(memory, old.layout, new.layout, record.scope()) };
     let memory = memory.map_err(|_| node.refusal(new.layout, record.scope()))?;
     // SAFETY: the memory has this layout now.
     Ok(unsafe { new.block(memory) })
@@ -484,7 +486,9 @@ impl DomainRecord {
             return; // it was planned when it was allocated
         };
         let (node, scope) = (self.context.node(), self.scope());
+        // SAFETY: the plan for its size.
+        let memory = unsafe { block.memory(&plan) };
         // SAFETY: the context's memory, with the plan's layout and the context's scope.
-        unsafe { node.deallocate_on(table, block.memory(), plan.layout, scope) };
+        unsafe { node.deallocate_on(table, memory, plan.layout, scope) };
     }
 }

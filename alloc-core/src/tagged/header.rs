@@ -181,11 +181,12 @@ impl Block {
         unsafe { place.cast::<usize>().read() }
     }
 
+    /// # Safety
+    /// `plan` is the block's.
     #[inline]
-    pub(super) fn memory(self) -> NonNull<u8> {
-        let front = if self.has(HUGE) { HUGE_SIZE } else { 0 };
-        // SAFETY: the bytes in front are the block's.
-        unsafe { self.0.cast::<u8>().sub(front) }
+    pub(super) unsafe fn memory(self, plan: &Plan) -> NonNull<u8> {
+        // SAFETY: this function's contract: the bytes in front are the block's.
+        unsafe { self.0.cast::<u8>().sub(plan.front) }
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! Threads that carry their table with them, as a thread-local would.
 
-use crate::account::{AccountTable, ScopeUsage, read_row, slot};
+use crate::account::{AccountTable, ScopeUsage, read_row};
 use crate::context::ContextNode;
 use crate::scope::Scope;
 
@@ -22,14 +22,14 @@ impl Thread {
     /// As an allocation does after the backing returned.
     pub(crate) fn takes(self, node: &ContextNode, bytes: u64) {
         let tag = node.tag(Scope::Object);
-        let entry = self.0.find(slot(tag >> 3, tag & 7), tag).or_else(|| self.0.open(node, Scope::Object));
+        let entry = self.0.find(tag).or_else(|| self.0.open(node, Scope::Object));
         entry.expect("a running thread has a table").record_alloc(bytes, 1);
     }
 
     /// As a free does.
     pub(crate) fn gives_back(self, node: &ContextNode, bytes: u64) {
         let tag = node.tag(Scope::Object);
-        let entry = self.0.find(slot(tag >> 3, tag & 7), tag).or_else(|| self.0.open(node, Scope::Object));
+        let entry = self.0.find(tag).or_else(|| self.0.open(node, Scope::Object));
         entry.expect("a running thread has a table").record_free(bytes, 1);
     }
 

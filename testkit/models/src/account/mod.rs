@@ -12,7 +12,7 @@ mod table;
 pub(crate) use entry::Counts;
 pub(crate) use registry::{evict, read_row};
 pub(crate) use row::AccountRow;
-pub(crate) use table::{AccountTable, slot};
+pub(crate) use table::AccountTable;
 
 /// Where the files look for it.
 mod usage {
