@@ -81,7 +81,8 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
             &["commands", "fence", "header", "level", "live", "raw", "sync"],
             &["command", "pinned", "realloc_rules", "sink", "trace"],
             &["error", "keyed_hash"],
-            &["ash", "bridge", "check", "driver", "recorder"],
+            &["driver"],
+            &["ash", "bridge", "check", "recorder"],
         ],
     ),
     (
