@@ -21,7 +21,6 @@ mod select;
 pub use chained::chained;
 pub use error::{DriverError, LoaderRefusal};
 pub use info::{DriverInfo, DriverTable};
-pub(crate) use instance::PlainInstance;
 pub(crate) use manifest::{has_none, layers};
 pub(crate) use names::selection;
 pub use open::{LOADER_VARIABLE, OpenDriver, OpenError};

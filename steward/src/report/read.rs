@@ -3,9 +3,8 @@
 use std::fmt;
 use std::io;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use vk_report::report::{Leaks, Report};
 
@@ -74,14 +73,18 @@ pub enum ReadError {
         reason: io::Error,
     },
     /// The file is no JSON, is cut off, or has something unexpected.
-    #[error("{file}{}: {reason}: name a whole file that `--json` wrote", Field(path))]
+    #[error("{file}, line {line}, column {column}{}: {reason}: name a whole file that `--json` wrote", Field(path))]
     Malformed {
         /// The file.
         file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1 where there is one.
+        column: usize,
         /// The path of the field, such as `phases[3].live_bytes`; empty if the text is no JSON.
         path: String,
-        /// The error, of a text that is no JSON with its line and column.
-        reason: serde_json::Error,
+        /// The error.
+        reason: String,
     },
     /// The file is other JSON.
     #[error(
@@ -122,34 +125,98 @@ impl ReportOrList {
     /// # Errors
     /// [`ReadError`].
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Vec<Self>, ReadError> {
-        let no_json = |reason| ReadError::Malformed { file: file.to_owned(), path: String::new(), reason };
-        match serde_json::from_slice(bytes).map_err(no_json)? {
-            Value::Array(parts) => (0..).zip(parts).map(|(nth, part)| one(file, part, &format!("[{nth}]"))).collect(),
-            part => Ok(vec![one(file, part, "")?]),
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let (before, _) = bytes.split_at(error.valid_up_to());
+            let Place { line, column } = Place::FIRST.after(before);
+            ReadError::Malformed {
+                file: file.to_owned(),
+                line,
+                column,
+                path: String::new(),
+                reason: "this is no UTF-8".into(),
+            }
+        })?;
+        let no_json = |error| malformed(file, Place::FIRST, "", error);
+        let (mut at, mut passed) = (Place::FIRST, 0);
+        // Parts come in order, so each stretch of the text is read once.
+        let mut one = |part: &RawValue, path: &str| {
+            let begin = part.get().as_ptr().addr().saturating_sub(text.as_ptr().addr());
+            at = at.after(text.as_bytes().get(passed..begin).unwrap_or_default());
+            passed = begin;
+            one(file, part, at, path)
+        };
+        if text.trim_start().starts_with('[') {
+            let parts: Vec<&RawValue> = serde_json::from_str(text).map_err(no_json)?;
+            return parts.iter().enumerate().map(|(nth, part)| one(part, &format!("[{nth}]"))).collect();
         }
+        let part: &RawValue = serde_json::from_str(text).map_err(no_json)?;
+        Ok(vec![one(part, "")?])
     }
 }
 
-fn one(file: &str, part: Value, path: &str) -> Result<ReportOrList, ReadError> {
-    let found = match (&part["format"], &part) {
-        (Value::String(format), _) if format == Report::FORMAT && !part["error"].is_null() => {
-            return typed(file, part, path).map(ReportOrList::Failed);
-        }
-        (Value::String(format), _) if format == Report::FORMAT => {
-            return typed(file, part, path).map(ReportOrList::Report);
-        }
-        (Value::Null, Value::Object(_)) => "without a `format`".to_owned(),
-        (_, Value::Object(_)) => part["format"].to_string(),
-        _ => "no object".to_owned(),
-    };
-    Err(ReadError::OtherFormat { file: file.to_owned(), path: path.to_owned(), found })
+#[derive(Deserialize)]
+struct Probe {
+    format: Option<String>,
+    error: Option<String>,
 }
 
-fn typed<T: DeserializeOwned>(file: &str, part: Value, path: &str) -> Result<T, ReadError> {
-    serde_path_to_error::deserialize(part).map_err(|error| {
+fn one(file: &str, part: &RawValue, at: Place, path: &str) -> Result<ReportOrList, ReadError> {
+    let part = part.get();
+    let other =
+        |found: &str| ReadError::OtherFormat { file: file.to_owned(), path: path.to_owned(), found: found.to_owned() };
+    if !part.starts_with('{') {
+        return Err(other("no object"));
+    }
+    let probe: Probe = typed(file, part, at, path)?;
+    match probe.format.as_deref() {
+        Some(Report::FORMAT) if probe.error.is_some() => Ok(ReportOrList::Failed(typed(file, part, at, path)?)),
+        Some(Report::FORMAT) => Ok(ReportOrList::Report(typed(file, part, at, path)?)),
+        Some(format) => Err(other(&format!("{format:?}"))),
+        None => Err(other("without a `format`")),
+    }
+}
+
+fn typed<'t, T: Deserialize<'t>>(file: &str, part: &'t str, at: Place, path: &str) -> Result<T, ReadError> {
+    let mut json = serde_json::Deserializer::from_str(part);
+    serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let inner = error.path().to_string();
-        let parts = [path, if inner == "." { "" } else { &inner }];
-        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        ReadError::Malformed { file: file.to_owned(), path: parts.join("."), reason: error.into_inner() }
+        let path = match (path, inner.as_str()) {
+            (_, ".") => path.to_owned(),
+            ("", _) => inner,
+            _ => format!("{path}.{inner}"),
+        };
+        malformed(file, at, &path, error.into_inner())
     })
+}
+
+/// The place of an error in the whole file, from its place in a part that begins at `at`.
+fn malformed(file: &str, at: Place, path: &str, error: serde_json::Error) -> ReadError {
+    let Place { line, column } = at;
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let reason = text.strip_suffix(&place).unwrap_or(&text).to_owned();
+    let column = if error.line() <= 1 { (column + error.column()).saturating_sub(1) } else { error.column() };
+    ReadError::Malformed {
+        file: file.to_owned(),
+        line: line + error.line().saturating_sub(1),
+        column,
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    const FIRST: Self = Self { line: 1, column: 1 };
+
+    fn after(self, text: &[u8]) -> Self {
+        let feeds = text.iter().filter(|byte| **byte == b'\n').count();
+        let last = text.iter().rev().take_while(|byte| **byte != b'\n').count();
+        Self { line: self.line + feeds, column: if feeds == 0 { self.column + last } else { last + 1 } }
+    }
 }

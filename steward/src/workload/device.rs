@@ -1,10 +1,12 @@
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::ops::Deref;
+use std::ptr;
 
 use ash::vk;
 
 use super::error::WorkloadError;
-use super::instance::Instance;
+use super::instance::{Instance, address};
 use super::phases::Phases;
 use super::physical::Physical;
 
@@ -23,12 +25,38 @@ impl<'d> Device<'d> {
         let mut ycbcr = vk::PhysicalDeviceSamplerYcbcrConversionFeatures::default()
             .sampler_ycbcr_conversion(physical.chroma.is_some());
         let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).push_next(&mut ycbcr);
-        // SAFETY: the physical device belongs to the instance, and has the one enabled feature.
-        let created = unsafe { instance.create_device(physical.handle, &info, None) };
-        let ash = created.map_err(WorkloadError::of("vkCreateDevice"))?;
+        let (commands, mut handle) = (instance.fp_v1_0(), vk::Device::null());
+        let (out, none) = (&raw mut handle, ptr::null());
+        // SAFETY: the physical device belongs to the instance, and has the one enabled feature; `info` is local.
+        let created = unsafe { (commands.create_device)(physical.handle, &raw const info, none, out) };
+        created.result().map_err(WorkloadError::of("vkCreateDevice"))?;
+
+        let missing = Cell::new(false);
+        let lookup = |name: &CStr| {
+            // SAFETY: the device was created above and the name is NUL terminated.
+            let found = unsafe { (commands.get_device_proc_addr)(handle, name.as_ptr()) };
+            address(found, &missing)
+        };
+        let v1_0 = ash::DeviceFnV1_0::load(lookup);
+        if missing.get() {
+            return Err(WorkloadError::MissingCommand { level: "device" });
+        }
+        let v1_1 = ash::DeviceFnV1_1::load(lookup);
+        let v1_2 = ash::DeviceFnV1_2::load(|_| ptr::null());
+        let v1_3 = ash::DeviceFnV1_3::load(|_| ptr::null());
+        let mut device = Self {
+            instance,
+            physical,
+            ash: ash::Device::from_parts_1_3(handle, v1_0, v1_1, v1_2, v1_3),
+            queue: vk::Queue::null(),
+            command_buffers: Cell::new(0),
+        };
+        if missing.get() {
+            return Err(WorkloadError::MissingCommand { level: "device" });
+        }
         // SAFETY: the device was created with queue 0 of this family.
-        let queue = unsafe { ash.get_device_queue(physical.queue_family, 0) };
-        Ok(Self { instance, physical, ash, queue, command_buffers: Cell::new(0) })
+        device.queue = unsafe { device.get_device_queue(physical.queue_family, 0) };
+        Ok(device)
     }
 
     pub(super) fn phases(&self) -> &'d Phases<'d> {

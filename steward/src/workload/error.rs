@@ -16,6 +16,12 @@ pub enum WorkloadError {
         /// Its result.
         result: vk::Result,
     },
+    /// The driver lacks a command that its version requires.
+    #[error("a {level} command of Vulkan 1.1 is missing: update the driver or the loader")]
+    MissingCommand {
+        /// Commands of the `instance` or of the `device`.
+        level: &'static str,
+    },
     /// The device computed another value than the processor.
     #[error(
         "round {round}, {what}[{index}]: the device gave {found:#010x} where {expected:#010x} was expected: \

@@ -6,8 +6,6 @@
 //!   state_file  a file that is mapped, and that one process has                          forks and signals, on Unix
 //! ```
 
-use std::io::Write as _;
-
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
@@ -20,12 +18,6 @@ use windows as system;
 
 pub(crate) use system::{
     MAX_PATH, PATH_LIST_SEPARATOR, StateFile, THREADS_END_FIRST, admit_file_size, anonymous_bytes, at_exit, c_library,
-    coarse_nanoseconds, command_line, detach, each_variable, error_output, executable, file_name, find_settings,
-    handle_signal, is_loader, is_privileged, is_trusted, path_of, stay_loaded, unloads, variable, watch_forks,
+    coarse_nanoseconds, command_line, detach, each_variable, executable, file_name, find_settings, handle_signal,
+    is_loader, is_privileged, is_trusted, path_of, stay_loaded, unloads, variable, watch_forks, write_to_error_output,
 };
-
-/// Without the lock of Rust's standard library, which in the child of a fork may stay locked for ever. An error is
-/// ignored: it cannot be reported.
-pub(crate) fn write_to_error_output(text: &[u8]) {
-    let _ = error_output().write_all(text);
-}

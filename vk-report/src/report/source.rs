@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where the requests came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+#[serde(tag = "kind", rename_all = "lowercase", try_from = "Fields")]
 pub enum Source {
     /// A driver that ran the workload.
     Driver {
@@ -66,6 +66,71 @@ pub enum Source {
     },
 }
 
+/// The flat form from which [`Source`] is deserialized, so that an error names the field. Fields of the other kinds
+/// stay empty.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    kind: String,
+    name: Option<String>,
+    version: Option<String>,
+    device: Option<String>,
+    seed: Option<u32>,
+    rounds: Option<u32>,
+    commands: Option<u64>,
+    comparisons: Option<u64>,
+    objects: Option<Vec<(String, u32)>>,
+    file: Option<String>,
+    driver: Option<String>,
+    no_driver: Option<String>,
+    lines: Option<u64>,
+    executable: Option<String>,
+    arguments: Option<Vec<String>>,
+    process: Option<u32>,
+    loader: Option<String>,
+    layers: Option<Vec<String>>,
+    layers_below: Option<Vec<String>>,
+    devices: Option<Vec<String>>,
+    drivers: Option<Vec<String>>,
+}
+
+impl TryFrom<Fields> for Source {
+    type Error = String;
+
+    fn try_from(fields: Fields) -> Result<Self, String> {
+        match fields.kind.as_str() {
+            "driver" => Ok(Self::Driver {
+                name: there(fields.name, "name")?,
+                version: there(fields.version, "version")?,
+                device: there(fields.device, "device")?,
+                seed: there(fields.seed, "seed")?,
+                rounds: there(fields.rounds, "rounds")?,
+                commands: there(fields.commands, "commands")?,
+                comparisons: there(fields.comparisons, "comparisons")?,
+                objects: there(fields.objects, "objects")?,
+            }),
+            "trace" => Ok(Self::Trace {
+                file: there(fields.file, "file")?,
+                driver: there(fields.driver, "driver")?,
+                no_driver: fields.no_driver,
+                lines: there(fields.lines, "lines")?,
+            }),
+            "program" => Ok(Self::Program {
+                executable: there(fields.executable, "executable")?,
+                arguments: fields.arguments,
+                process: there(fields.process, "process")?,
+                commands: there(fields.commands, "commands")?,
+                loader: fields.loader,
+                layers: fields.layers.unwrap_or_default(),
+                layers_below: fields.layers_below.unwrap_or_default(),
+                devices: fields.devices.unwrap_or_default(),
+                drivers: fields.drivers.unwrap_or_default(),
+            }),
+            other => Err(format!("unknown kind {other:?}, expected \"driver\", \"trace\" or \"program\"")),
+        }
+    }
+}
+
 impl Source {
     /// Says whether the bytes of contexts and phases are charged or, in a trace, requested.
     #[must_use]
@@ -78,4 +143,8 @@ impl Source {
             }
         }
     }
+}
+
+fn there<T>(field: Option<T>, name: &str) -> Result<T, String> {
+    field.ok_or_else(|| format!("missing field `{name}`"))
 }

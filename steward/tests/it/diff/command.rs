@@ -50,13 +50,13 @@ fn the_command_says_what_differs_and_names_bad_files() {
         (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
     };
     assert_eq!((piped(&one), piped(&two).0), ((Some(0), String::new()), Some(1)));
-    assert!(piped(&cut).1.starts_with("steward: the standard input: EOF while parsing "), "{:?}", piped(&cut));
+    assert!(piped(&cut).1.starts_with("steward: the standard input, line "), "{:?}", piped(&cut));
 
     for (args, said) in [
-        (["diff", &one, &cut], "cut.json: EOF while parsing "),
-        (["diff", &cut, &one], "cut.json: EOF while parsing "),
+        (["diff", &one, &cut], "cut.json, line "),
+        (["diff", &cut, &one], "cut.json, line "),
         (["diff", &one, "no such file"], "no such file cannot be read ("),
-        (["diff", "/dev/null", &one], "/dev/null: EOF while parsing "),
+        (["diff", "/dev/null", &one], "/dev/null, line 1, column "),
     ] {
         let done = steward(&args);
         done.assert_code(2);

@@ -14,7 +14,7 @@ pub(crate) use fork::watch_forks;
 pub(crate) use memory::anonymous_bytes;
 pub(crate) use modules::{c_library, file_name, is_loader, path_of, stay_loaded, unloads};
 pub(crate) use process::{
-    MAX_PATH, admit_file_size, coarse_nanoseconds, command_line, error_output, executable, is_privileged,
+    MAX_PATH, admit_file_size, coarse_nanoseconds, command_line, executable, is_privileged, write_to_error_output,
 };
 pub(crate) use settings_files::find_settings;
 pub(crate) use signals::handle_signal;

@@ -1,8 +1,6 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::mem::ManuallyDrop;
-use std::os::fd::FromRawFd as _;
 
 use alloc_core::{HostError, TryVec};
 
@@ -44,10 +42,20 @@ pub(crate) fn admit_file_size(bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// It is not closed.
-pub(crate) fn error_output() -> ManuallyDrop<File> {
-    // SAFETY: not closed by this file.
-    ManuallyDrop::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) })
+/// Without the lock of Rust's standard library, which in the child of a fork may stay locked for ever. An error is
+/// ignored: it cannot be reported.
+pub(crate) fn write_to_error_output(text: &[u8]) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        // SAFETY: `rest.len()` bytes that may be read.
+        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(written) {
+            Ok(0) => return,
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
 }
 
 pub(crate) fn coarse_nanoseconds() -> u64 {

@@ -16,7 +16,7 @@ use crate::request::Signal;
 pub(crate) use environment::{each_variable, variable};
 pub(crate) use modules::{c_library, file_name, is_loader, path_of, stay_loaded, unloads};
 pub(crate) use process::{
-    MAX_PATH, anonymous_bytes, at_exit, coarse_nanoseconds, command_line, error_output, executable,
+    MAX_PATH, anonymous_bytes, at_exit, coarse_nanoseconds, command_line, executable, write_to_error_output,
 };
 pub(crate) use settings_files::{find_settings, is_trusted};
 pub(crate) use state_file::StateFile;

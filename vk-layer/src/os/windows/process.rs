@@ -1,10 +1,8 @@
-use std::fs::File;
-use std::mem::ManuallyDrop;
-use std::os::windows::io::FromRawHandle as _;
 use std::ptr;
 
 use alloc_core::{HostError, TryVec};
 
+use windows_sys::Win32::Storage::FileSystem::WriteFile;
 use windows_sys::Win32::System::Console::{GetStdHandle, STD_ERROR_HANDLE};
 use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
 use windows_sys::Win32::System::SystemInformation::GetTickCount64;
@@ -42,12 +40,21 @@ pub(crate) fn command_line() -> Result<TryVec<u8, Own>, HostError> {
     Ok(line)
 }
 
-/// It is not closed.
-pub(crate) fn error_output() -> ManuallyDrop<File> {
+/// An error is ignored: it cannot be reported.
+pub(crate) fn write_to_error_output(text: &[u8]) {
     // SAFETY: asks for a handle.
     let output = unsafe { GetStdHandle(STD_ERROR_HANDLE) };
-    // SAFETY: not closed by this file; a process without one has NULL.
-    ManuallyDrop::new(unsafe { File::from_raw_handle(output) })
+    let mut rest = text;
+    while !rest.is_empty() {
+        let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+        let mut written = 0;
+        // SAFETY: `count` bytes that may be read; what is no file is answered.
+        let done = unsafe { WriteFile(output, rest.as_ptr(), count, &raw mut written, ptr::null_mut()) };
+        if done == 0 || written == 0 {
+            return;
+        }
+        rest = rest.get(written as usize..).unwrap_or_default();
+    }
 }
 
 /// Returns whether the call will be made when the process exits.
