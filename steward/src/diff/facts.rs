@@ -82,8 +82,10 @@ pub(super) fn facts(report: &Report, paired: Option<PairedNames>, a_round: bool)
     }
     let names = report.phases.iter().map(|phase| &*phase.name);
     let names = if a_round { names.map(str::to_owned).collect() } else { numbered(names) };
+    let named = names.into_iter().zip(&report.phases);
     // Of one round the last of each name.
-    let phases: BTreeMap<_, _> = names.into_iter().zip(&report.phases).collect();
+    let phases: Vec<_> =
+        if a_round { named.collect::<BTreeMap<_, _>>().into_iter().collect() } else { named.collect() };
     for (name, phase) in phases {
         let mut figures = facts.of(Part::Phases, &name);
         figures.scopes("live", &phase.live_by_scope);

@@ -7,8 +7,8 @@ mod noise;
 use crate::support::full_report::{empty, full, of_trace};
 use serde_json::json;
 use vk_report::report::{
-    ByScope, DeviceAccounts, InstanceAccounts, KindAccounts, Leaks, PhaseStarts, ProgramAccounts, Report, VulkanMemory,
-    VulkanMemoryRow,
+    ByScope, DeviceAccounts, InstanceAccounts, KindAccounts, Leaks, Phase, PhaseStarts, ProgramAccounts, Report,
+    VulkanMemory, VulkanMemoryRow,
 };
 use vk_steward::diff::{Change, Diff, Part};
 use vk_steward::replay::bundled::TRACES;
@@ -32,6 +32,22 @@ fn a_report_does_not_differ_from_itself() {
         assert!(same.is_empty() && same.changes.is_empty(), "{same}");
         assert!(same.to_string().ends_with("\nno difference\n"), "{same}");
     }
+}
+
+/// A program's own title may be what a repeated one is numbered to: the figures of both are added.
+#[test]
+fn no_phase_is_lost_whose_name_is_another_ones_with_its_number() {
+    let with = |bytes: u64| {
+        let mut report = full(&TRACES[0]);
+        let phase = report.phases[0].clone();
+        let phases = [("a", 100), ("a", 200), ("a #2", bytes)];
+        report.phases = phases.map(|(name, bytes)| Phase { name: name.into(), bytes, ..phase.clone() }).into();
+        report
+    };
+    let changes = diff(&with(300), &with(400)).changes;
+    let mut phases = changes.iter().filter(|change| change.part == Part::Phases);
+    let change = phases.find(|change| change.measure == "taken").expect("it is another one");
+    assert_eq!((&*change.name, change.before, change.after), ("a #2", Some(500), Some(600)));
 }
 
 #[test]

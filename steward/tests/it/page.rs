@@ -38,6 +38,20 @@ fn all_five_parts_are_there_and_say_something() {
     }
 }
 
+/// A name that does not fit is in the table by its number.
+#[test]
+fn the_numbers_of_many_phases_do_not_run_into_each_other() {
+    let mut report = full(&TRACES[0]);
+    let phase = Phase { live_bytes: 0, live_by_scope: ByScope::default(), ..report.phases[0].clone() };
+    report.phases = (0..60).map(|nth| Phase { name: format!("a long name {nth}"), ..phase.clone() }).collect();
+    report.timeline.clear();
+    let page = page(&report);
+    let places = part(&page, "timeline").split("<text class=\"number\" x=\"").skip(1);
+    let places: Vec<f64> = places.map(|rest| rest.split('"').next().unwrap().parse().unwrap()).collect();
+    assert!(places.len() > 20 && places.windows(2).all(|two| two[1] - two[0] >= 16.9), "{places:?}");
+    assert!(text_of(part(&page, "contexts")).contains("No context held anything at the end of any phase"));
+}
+
 #[test]
 fn a_page_is_one_file_and_small() {
     for report in TRACES.iter().map(of_trace).chain([full(&TRACES[0])]) {

@@ -44,14 +44,18 @@ fn collect<const SLOT: usize>(report: &Report<'_>) {
 
 impl CollectedReports {
     pub(super) fn new() -> io::Result<Option<Self>> {
-        let files: &'static _ = Box::leak(Box::new(ReportFiles { kept: tempfile::tempfile()?, shown: error_output() }));
-        let own = ptr::from_ref(files).cast_mut();
+        let own = Box::into_raw(Box::new(ReportFiles { kept: tempfile::tempfile()?, shown: error_output() }));
         let claim = |slot: &AtomicPtr<ReportFiles>| {
             let claimed = slot.compare_exchange(ptr::null_mut(), own, SeqCst, SeqCst);
             claimed.is_ok()
         };
-        let slot = COLLECTORS.iter().position(claim);
-        Ok(slot.map(|slot| Self { files, slot }))
+        let Some(slot) = COLLECTORS.iter().position(claim) else {
+            // SAFETY: made above, and in no slot.
+            drop(unsafe { Box::from_raw(own) });
+            return Ok(None);
+        };
+        // SAFETY: made above; what was in a slot stays for the rest of the process.
+        Ok(Some(Self { files: unsafe { &*own }, slot }))
     }
 
     pub(super) fn function(&self) -> fn(&Report<'_>) {

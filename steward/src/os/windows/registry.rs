@@ -47,20 +47,19 @@ pub(super) fn of_adapters() -> Vec<PathBuf> {
 
 /// Adds a file to what the key of the user lists.
 pub(super) fn enlist(key: &str, file: &Path) -> io::Result<()> {
-    Ok(CURRENT_USER.create(khronos(key))?.set_u32(name(file)?, 0)?)
+    let refusal = "the name is no Unicode, which Vulkan's loader needs: choose another folder";
+    let name = file.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, refusal))?;
+    Ok(CURRENT_USER.create(khronos(key))?.set_u32(name, 0)?)
 }
 
 /// Takes a file out of what the key of the user lists. Returns whether it was there.
 pub(super) fn strike(key: &str, file: &Path) -> io::Result<bool> {
     let key = CURRENT_USER.options().write().open(khronos(key));
-    let name = name(file)?;
+    let Some(name) = file.to_str() else {
+        return Ok(false); // it was refused
+    };
     match key.and_then(|key| key.remove_value(name)) {
         Err(error) if error.code().0 == NOT_FOUND => Ok(false),
         done => Ok(done.map(|()| true)?),
     }
-}
-
-fn name(file: &Path) -> io::Result<&str> {
-    let refusal = "the name is no Unicode, which Vulkan's loader needs: choose another folder";
-    file.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, refusal))
 }

@@ -213,6 +213,10 @@ impl Drawn {
         title_of(&report.phases, &report.fullest_phase, |phase| phase.live_bytes)
     }
 
+    pub(super) fn is_empty_at_ends(&self) -> bool {
+        self.report.phases.iter().all(|phase| phase.live_bytes == 0)
+    }
+
     pub(super) fn has_slack(&self) -> bool {
         let mut contexts = self.report.contexts.iter().map(|row| row.peak_slack);
         let mut phases = self.report.phases.iter().map(|row| row.peak_slack);

@@ -9,6 +9,7 @@ use vk_report::units::bytes;
 const PLOT: Rect = Rect { x: 68.0, y: 22.0, w: 924.0, h: 300.0 };
 const WIDE: f64 = 8.4;
 const GAP: f64 = 6.0;
+const NUMBER: f64 = 17.0;
 
 pub(super) struct Course {
     pub(super) about: String,
@@ -23,6 +24,8 @@ pub(super) struct Span {
     pub(super) width: f64,
     /// Empty where it does not fit below the phase: the table below has it by its number.
     pub(super) name: String,
+    /// Its number does not run into the last one.
+    pub(super) is_numbered: bool,
     pub(super) title: String,
 }
 
@@ -35,10 +38,16 @@ pub(super) struct Peak {
 
 pub(super) fn course(report: &Report, phases: &[Phase], samples: &[Sample]) -> Option<Course> {
     let drawn = timeline(phases, samples, PLOT);
+    let mut free_from = PLOT.x;
     let spans = phases.iter().zip(&drawn.phases).map(|(phase, span)| {
-        let width = span.right - span.left;
+        let (width, middle) = (span.right - span.left, f64::midpoint(span.left, span.right));
         let fits = phase.name.chars().count() as f64 * WIDE <= width - GAP;
-        Span { place: *span, width, name: if fits { phase.name.clone() } else { String::new() }, title: title(phase) }
+        let is_numbered = middle >= free_from;
+        if is_numbered {
+            free_from = middle + NUMBER;
+        }
+        let name = if fits { phase.name.clone() } else { String::new() };
+        Span { place: *span, width, name, is_numbered, title: title(phase) }
     });
     // Of several the first.
     let places = phases.iter().zip(&drawn.phases).rev();

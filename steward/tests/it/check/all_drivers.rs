@@ -9,8 +9,8 @@ use serde_json::Value;
 use testkit::{Child, skip};
 
 #[test]
-fn the_page_of_all_drivers_has_each_check_and_its_leaks_side_by_side() {
-    let test = "the_page_of_all_drivers_has_each_check_and_its_leaks_side_by_side";
+fn the_page_of_all_drivers_has_each_check_and_its_leaks() {
+    let test = "the_page_of_all_drivers_has_each_check_and_its_leaks";
     if testkit::swiftshader().is_none() {
         return skip("swiftshader", test, "STEWARD_SWIFTSHADER names no manifest");
     }
