@@ -163,7 +163,7 @@ impl ContextNode {
         }
         match table.find(self.tag(scope)) {
             Some(entry) if entry.ceiling().wrapping_add(entry.record_free(layout.size() as u64, 1)) >= 0 => {
-                // SAFETY: not abandoned.
+                // SAFETY: not abandoned above, nor since: other threads' calls end before a context is abandoned.
                 let backing = unsafe { self.backing.get() };
                 // SAFETY: this function's contract: the block is the backing's.
                 unsafe { backing.deallocate(block, layout, scope) }

@@ -324,7 +324,8 @@ impl SiteRequest<'_> {
 fn key(who: u64, start: WalkStart) -> u64 {
     let Bounds { mark, top, .. } = start.bounds;
     let end = if mark == 0 { top } else { mark };
-    who.wrapping_add(end.wrapping_sub(start.from.stack) as u64 / 16)
+    // Frames are 16 bytes apart, and commands may be less: the low bits choose the list, the others stay.
+    who.wrapping_add((end.wrapping_sub(start.from.stack) as u64).rotate_right(4))
 }
 
 #[inline(always)]

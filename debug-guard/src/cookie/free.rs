@@ -52,6 +52,8 @@ impl Cookies {
             let block = words.known(address, BlockState::Live, BlockMark::default());
             request.mismatches(block).for_each(&mut *found);
         }
+        // A record may be damaged as well.
+        let sum = if is_sound { sum } else { self.keys.sum(address, words, Stage::Live) };
         if !is_sound || !self.is_whole(address, words, sum) {
             let damage = self.mend(address, words, sum);
             damage.into_iter().flatten().for_each(&mut *found);

@@ -26,17 +26,18 @@ pub(crate) use system::{
     read_u64_by_kernel, thread_id, thread_name, total_memory, unwinds_in_handlers, write,
 };
 
-/// Asks until there is an answer, for two seconds: a pause is sixteen times longer on one system than on another.
-/// Async-signal-safe.
+/// Asks until there is an answer, for two seconds: a pause is sixteen times longer on one system than on another. And
+/// a hundred times at least: the process may have been stopped meanwhile. Async-signal-safe.
 pub(crate) fn wait_for<R>(mut answer: impl FnMut() -> Option<R>) -> Option<R> {
     let began = std::time::Instant::now();
-    loop {
+    for tries in 1_u64.. {
         let answer = answer();
-        if answer.is_some() || began.elapsed().as_secs() >= 2 {
+        if answer.is_some() || tries > 100 && began.elapsed().as_secs() >= 2 {
             return answer;
         }
         pause();
     }
+    None
 }
 
 /// Any address will do.

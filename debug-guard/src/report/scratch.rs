@@ -134,6 +134,6 @@ mod tests {
         let began = std::time::Instant::now();
         assert_eq!(turn.acquire(4, 72).err(), Some(Unavailable::Busy), "somebody in this process has it, and keeps it");
         let waited = began.elapsed();
-        assert!((2..5).contains(&waited.as_secs()), "{waited:?}");
+        assert!((2..20).contains(&waited.as_secs()), "{waited:?}");
     }
 }

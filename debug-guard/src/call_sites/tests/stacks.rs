@@ -103,6 +103,18 @@ fn requesters_at_one_place_are_told_apart_when_their_stack_is_known() {
     sites.close(&memory);
 }
 
+/// Their stacks may have a frame more or less.
+#[test]
+fn commands_a_word_apart_are_told_apart() {
+    let from = thread_stack::read_registers();
+    let key_to = |words: usize| {
+        let bounds = thread_stack::with(|local| local.bounds(from.stack));
+        key(7, WalkStart { from, bounds: bounds.up_to(from.stack + 8 * words) })
+    };
+    let keys: Vec<u64> = (1..5).map(key_to).collect();
+    assert!(keys.windows(2).all(|two| two[0] != two[1]), "{keys:x?}");
+}
+
 #[inline(never)]
 fn left(rest: &[bool], at_the_end: &mut dyn FnMut() -> SiteId) -> SiteId {
     black_box(branch(rest, at_the_end))
